@@ -1,0 +1,1 @@
+//! Subscribes to Kafka records through an ackgate gateway.

@@ -1,0 +1,73 @@
+//! What a lane may do: limits, retries and order, fixed for its life.
+
+use std::time::Duration;
+
+/// How records of a lane may overtake each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// They may: only a failed record itself waits.
+    None,
+    /// They may not: a failure voids what is out above it, and after the backoff
+    /// the lane seeks back to its floor and delivers everything from there again.
+    Lane {
+        /// After the seek, do not deliver again what was acked above the failure.
+        skip_acked: bool,
+    },
+}
+
+/// What happens to a rejected or exhausted record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnReject {
+    /// It settles once Kafka has confirmed its dead letter.
+    DeadLetter,
+    /// It settles at once; counted and logged by the driver.
+    Drop,
+    /// The lane holds there until an operator acts.
+    Hold,
+}
+
+/// Delays between attempts: full jitter over `initial` x `factor`^n, at most `max`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backoff {
+    /// Upper bound of the first delay.
+    pub initial: Duration,
+    /// Growth per attempt, at least 1.
+    pub factor: f64,
+    /// Upper bound of every delay.
+    pub max: Duration,
+}
+
+/// Limits of what is received and not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// In records.
+    pub records: u32,
+    /// From the floor to the highest offset received.
+    pub span: u64,
+}
+
+/// Everything that shapes a lane's decisions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// Order among the lane's records.
+    pub order: Order,
+    /// Time for a verdict where the session asked for none of its own.
+    pub ack_deadline: Duration,
+    /// Failed verdicts and expiries before a record is exhausted, 1 or more.
+    pub max_attempts: u32,
+    /// Hand-overs before a record is exhausted, 1 or more.
+    pub max_deliveries: u32,
+    /// Delays between attempts.
+    pub backoff: Backoff,
+    /// What happens to rejected and exhausted records.
+    pub on_reject: OnReject,
+    /// Delays between tries of a dead letter that could not be written.
+    pub dead_letter_backoff: Backoff,
+    /// Limits of what is received and not settled.
+    pub window: Window,
+    /// A position is committed at most this often; all lanes of a gateway commit
+    /// at the same multiples of it, so that one request serves them.
+    pub commit_interval: Duration,
+    /// Settlements after which a commit does not wait for the interval.
+    pub commit_settlements: u64,
+}

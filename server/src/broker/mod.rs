@@ -1,0 +1,237 @@
+//! The words in which the rest of the gateway speaks of Kafka, and the two traits
+//! behind which every broker stands. Calls on them never block; answers come back
+//! as [`Event`]s on one bounded queue.
+//!
+//! Boundary: no rdkafka type leaves `broker/kafka/`.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use ackgate_lane::{Generation, OffsetRange, Position};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+pub mod kafka;
+
+/// A topic and one of its partitions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    /// Shared by all partitions of the topic.
+    pub topic: Arc<str>,
+    /// 0 or more.
+    pub partition: i32,
+}
+
+/// A lane that Kafka gave to this gateway.
+#[derive(Clone, Debug)]
+pub struct Assigned {
+    /// Which.
+    pub partition: TopicPartition,
+    /// Unique over all assignments of this process.
+    pub generation: Generation,
+    /// Where reading begins; `None` if that is known only from the first record.
+    pub start: Option<Position>,
+    /// Whether `start` is a committed position.
+    pub committed: bool,
+}
+
+/// Records of one lane, drained from its queue in one go and encoded once.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Whose assignment fetched them.
+    pub generation: Generation,
+    /// Number of the seek after which they were fetched; 0 before the first.
+    pub seek: u64,
+    /// The records in offset order, at least one.
+    pub records: Vec<RecordIndex>,
+    /// The encoded records back to back, each as field key of
+    /// [`ackgate_proto::RECORD_TAG`], length and `ackgate.v1.Record`.
+    pub bytes: Bytes,
+}
+
+/// Where one record lies in its chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordIndex {
+    /// The record's offset.
+    pub offset: u64,
+    /// Where its bytes end in the chunk; they begin where the previous one's end.
+    pub end: u32,
+}
+
+/// A position to commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The lane's assignment.
+    pub generation: Generation,
+    /// The next offset to read.
+    pub position: Position,
+}
+
+/// What a consumer tells.
+#[derive(Debug)]
+pub enum Event {
+    /// Lanes have come. May be empty.
+    Assigned(Vec<Assigned>),
+    /// Lanes must go. The consumer waits, for a bounded time, until `reply` has
+    /// been given the positions to commit before it lets go.
+    Revoking {
+        /// Which.
+        generations: Vec<Generation>,
+        /// Kafka has already given them to others: nothing can be committed.
+        lost: bool,
+        /// Takes the last commits. Dropping it means there are none.
+        reply: std::sync::mpsc::SyncSender<Vec<Commit>>,
+    },
+    /// The lanes have gone.
+    Revoked(Vec<Generation>),
+    /// Records, within what was granted.
+    Fetched(Chunk),
+    /// A commit was answered.
+    Committed {
+        /// What was to be committed.
+        commit: Commit,
+        /// How it went.
+        result: Result<(), Error>,
+    },
+    /// A seek was answered.
+    Sought {
+        /// The lane's assignment.
+        generation: Generation,
+        /// The seek's number.
+        seek: u64,
+        /// How it went.
+        result: Result<(), Error>,
+    },
+    /// A lane cannot be read until an operator acts; other lanes go on.
+    LaneFailed {
+        /// The lane's assignment.
+        generation: Generation,
+        /// Why.
+        error: Error,
+    },
+    /// The connection to the cluster changed; sent on changes only.
+    Cluster(ClusterState),
+    /// The consumer has left its group and is gone. Last event.
+    Closed,
+}
+
+/// How the cluster is, seen from a consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterState {
+    /// It answers.
+    Reachable,
+    /// It does not; connecting goes on for ever.
+    Unreachable {
+        /// In words, without secrets.
+        detail: String,
+    },
+    /// The consumer failed fatally and is built again after a pause.
+    Rebuilding {
+        /// In words, without secrets.
+        detail: String,
+    },
+}
+
+/// What an error asks of its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Try again later.
+    Transient,
+    /// This lane is no longer ours.
+    Fenced,
+    /// The record is too large for the topic.
+    TooLarge,
+    /// An operator must act: a topic is missing, access is denied.
+    Operator,
+}
+
+/// A broker's refusal.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct Error {
+    /// What to do about it.
+    pub kind: ErrorKind,
+    /// In words, without secrets; names topic and partition where they exist.
+    pub detail: String,
+}
+
+/// One member of a consumer group.
+///
+/// Grants are the back-pressure: a lane's queue is polled only within them, so
+/// that what is not granted stays in the broker's client or on the broker.
+pub trait Consumer: Send + Sync + fmt::Debug {
+    /// Allows `records` and `bytes` more to be fetched; a chunk may overshoot the
+    /// bytes by one record.
+    fn grant(&self, generation: Generation, records: u32, bytes: u64);
+    /// Takes back what is granted and not fetched.
+    fn withdraw(&self, generation: Generation);
+    /// Commits positions of lanes that are assigned now; others are answered as fenced.
+    fn commit(&self, commits: Vec<Commit>);
+    /// Moves a lane. What it granted before is void; chunks carry `seek` from then on.
+    fn seek(&self, generation: Generation, to: Position, seek: u64);
+    /// Leaves the group and ends with [`Event::Closed`], at most a bounded time later.
+    fn close(&self);
+}
+
+/// Makes consumers for one subscription.
+pub trait Connect: Send + Sync + fmt::Debug {
+    /// Starts a member of the subscription's group. Never waits for the cluster.
+    ///
+    /// # Errors
+    /// The client library refuses the settings.
+    fn consume(&self, events: mpsc::Sender<Event>) -> Result<Box<dyn Consumer>, Error>;
+}
+
+/// A record to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub topic: String,
+    /// `None`: by key, or anywhere.
+    pub partition: Option<i32>,
+    /// `None` is Kafka's null.
+    pub key: Option<Bytes>,
+    /// `None` is Kafka's null.
+    pub value: Option<Bytes>,
+    /// In order, repeats kept.
+    pub headers: Vec<(String, Option<Bytes>)>,
+    /// Milliseconds since the Unix epoch; `None`: now.
+    pub timestamp_ms: Option<i64>,
+}
+
+/// Where a record was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+}
+
+/// The answer of [`Producer::produce`], to be awaited.
+pub type Produced = Pin<Box<dyn Future<Output = Result<Placed, Error>> + Send>>;
+
+/// Writes records with acks=all and idempotence.
+pub trait Producer: Send + Sync + fmt::Debug {
+    /// Enqueues a record and resolves when Kafka has confirmed or refused it, at
+    /// most the delivery timeout later.
+    fn produce(&self, record: Outgoing) -> Produced;
+}
+
+/// The end of a range of records.
+#[must_use]
+pub fn runs(records: &[RecordIndex]) -> Vec<OffsetRange> {
+    use ackgate_lane::Offset;
+    let mut runs: Vec<OffsetRange> = Vec::new();
+    for record in records {
+        let offset = Offset::new(record.offset);
+        match runs.last_mut() {
+            Some(run) if run.end().offset() == offset => {
+                if let Some(longer) = OffsetRange::inclusive(run.first(), offset) {
+                    *run = longer;
+                }
+            }
+            _ => runs.push(OffsetRange::one(offset)),
+        }
+    }
+    runs
+}

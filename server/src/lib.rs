@@ -1,0 +1,4 @@
+//! The ackgate server as a library: `Config` in, a running gateway out.
+
+pub mod broker;
+pub mod config;

@@ -1,0 +1,2 @@
+//! The `ackgate` command.
+fn main() {}

@@ -2,3 +2,5 @@
 
 pub mod broker;
 pub mod config;
+pub mod consumer;
+pub mod session;

@@ -246,6 +246,12 @@ impl Lane {
         todo!()
     }
 
+    /// Whether a drain has begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        todo!()
+    }
+
     /// The floor.
     #[must_use]
     pub fn floor(&self) -> Option<Position> {

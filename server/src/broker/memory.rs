@@ -114,7 +114,9 @@ impl Memory {
             for answer in answers {
                 let _driver_gone = events.send(answer).await;
             }
-            while let Some(chunk) = self.state.lock().fetch() {
+            loop {
+                let chunk = self.state.lock().fetch();
+                let Some(chunk) = chunk else { break };
                 let _driver_gone = events.send(Event::Fetched(chunk)).await;
             }
             let (revoke, close) = {

@@ -99,6 +99,12 @@ impl Lane {
         })
     }
 
+    /// Whether a drain has begun, or ended.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.phase != Phase::Active
+    }
+
     /// How many more records may be fetched now, within the window.
     #[must_use]
     pub fn room(&self) -> u32 {

@@ -104,13 +104,14 @@ impl Connect for Memory {
 
 impl Memory {
     async fn member(self, events: mpsc::Sender<Event>) {
-        self.with(|state| {
+        {
+            let mut state = self.state.lock();
             state.joins += 1;
             state.close = false;
-        });
+        }
         self.assign(&events).await;
         loop {
-            let answers = self.with(|state| std::mem::take(&mut state.answers));
+            let answers = std::mem::take(&mut self.state.lock().answers);
             for answer in answers {
                 let _driver_gone = events.send(answer).await;
             }

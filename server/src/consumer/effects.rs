@@ -88,6 +88,11 @@ impl Driver {
                     entry.forget_notes(range);
                 }
             }
+            Effect::Skipped { range } => {
+                if let Some(entry) = self.lanes.get_mut(generation) {
+                    entry.bodies.release(range);
+                }
+            }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
             Effect::Drained => {

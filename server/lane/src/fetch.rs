@@ -103,6 +103,10 @@ impl Lane {
         self.each_piece(range, |lane, piece, slot| {
             if matches!(slot.state, State::Unread { .. }) {
                 lane.effects.lost(piece);
+            }
+        });
+        self.each_piece(range, |lane, piece, slot| {
+            if matches!(slot.state, State::Unread { .. }) {
                 lane.settle(piece, Outcome::Gone);
             }
         });

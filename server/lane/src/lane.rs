@@ -197,6 +197,7 @@ impl Lane {
         }
         self.void_above_failure();
         self.advance_prefix();
+        self.raise_floor();
         self.advance_rewind(now);
         let Some(floor) = self.floor() else {
             self.advance_drain(now);

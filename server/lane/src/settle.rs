@@ -137,6 +137,11 @@ impl Lane {
         self.effects.settled(range);
         self.commits.settled(range.len());
         self.window.set(range, Slot::settled(outcome));
+    }
+
+    /// Forgets settled records that no unsettled one holds back any more. Only at
+    /// the end of a turn: until then a walk over the window must find them.
+    pub(crate) fn raise_floor(&mut self) {
         while let Some((front, slot)) = self.window.front()
             && let State::Settled { outcome } = slot.state
         {

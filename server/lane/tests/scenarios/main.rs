@@ -1,4 +1,17 @@
-//! Stories of one lane, one file per behaviour.
+//! Stories of one lane, one file per behaviour; names that begin with an invariant's
+//! id are about that invariant.
 
 mod commit;
+mod dead_letter;
+mod drain;
+mod expiry;
+mod gaps;
+mod idle;
+mod lane_order;
+mod leaving;
+mod redelivery;
+mod skip_acked;
 mod support;
+mod tracking;
+mod verdicts;
+mod views;

@@ -337,3 +337,31 @@ fn records_fetched_while_the_lane_waits_for_its_seek_are_read_again() {
     bench.deliver(A, 0, 12).ack(A, 0, 12);
     assert_eq!(bench.floor(), 13);
 }
+
+/// Used-up attempts stay used up, so 1 is given up again as soon as it is read again.
+#[test]
+fn a_record_given_up_above_a_failure_does_not_hold_back_the_failed_one() {
+    let mut bench = Bench::new(Policy {
+        max_attempts: 1,
+        ..in_lane_order()
+    });
+    bench
+        .fetched(0, 2)
+        .deliver(A, 0, 2)
+        .applied(A, 1, 1, FAILED);
+    bench
+        .applied(A, 0, 0, Released)
+        .sought(Done)
+        .quiet()
+        .fetched(0, 2);
+    assert_eq!(bench.ready_range(), Some((0, 0)));
+    bench.deliver(A, 0, 0);
+    assert_eq!(bench.ready(), None);
+    bench.ack(A, 0, 0);
+    assert!(matches!(
+        bench.effects().last(),
+        Some(Effect::DeadLetter { .. })
+    ));
+    bench.dead_letter(1, Stored);
+    assert_eq!((bench.floor(), bench.ready_range()), (2, Some((2, 2))));
+}

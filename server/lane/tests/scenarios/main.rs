@@ -1,6 +1,13 @@
 //! Stories of one lane, one file per behaviour; names that begin with an invariant's
 //! id are about that invariant.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking"
+)]
+
 mod commit;
 mod dead_letter;
 mod drain;

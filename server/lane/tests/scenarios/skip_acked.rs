@@ -78,3 +78,19 @@ fn a_reject_above_a_failure_is_delivered_again() {
         Some(Effect::DeadLetter { attempts: 1, .. })
     ));
 }
+
+#[test]
+fn acked_records_that_are_still_to_be_read_again_are_not_forgotten_when_the_floor_reaches_them() {
+    let mut bench = Bench::new(skipping());
+    bench.fetched(0, 3).deliver(A, 0, 3).ack(A, 1, 3);
+    bench
+        .applied(A, 0, 0, failed_for(10))
+        .until(10)
+        .sought(Done)
+        .fetched(0, 0);
+    bench.deliver(A, 0, 0).ack(A, 0, 0).quiet();
+    assert_eq!(bench.floor(), 1);
+    bench.fetched(1, 4);
+    assert_eq!(bench.effects(), [Effect::Skipped { range: range(1, 3) }]);
+    assert_eq!((bench.floor(), bench.ready_range()), (4, Some((4, 4))));
+}

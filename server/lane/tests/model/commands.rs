@@ -65,9 +65,9 @@ pub(crate) enum Command {
     Seek {
         done: bool,
     },
-    /// A record disappears from the log.
+    /// A record disappears from the log: one that is to be read again, if there is any.
     Vanish {
-        at: Spot,
+        index: usize,
     },
     /// The lane is revoked, with this much time.
     Drain {
@@ -158,7 +158,7 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(index, stored)| Command::Letter { index, stored }),
         3 => prop::bool::weighted(0.7).prop_map(|done| Command::Commit { done }),
         4 => prop::bool::weighted(0.8).prop_map(|done| Command::Seek { done }),
-        3 => (-1..5_i64).prop_map(|delta| Command::Vanish { at: Spot::Floor(delta) }),
+        2 => (0..8_usize).prop_map(|index| Command::Vanish { index }),
         1 => (0..1500_u64).prop_map(|ms| Command::Drain { ms }),
     ]
 }

@@ -119,10 +119,16 @@ impl Harness {
             }
             Command::Commit { done } => self.commit(done),
             Command::Seek { done } => self.seek(done),
-            Command::Vanish { at } => {
-                let offset = self.spot(at);
-                // A body in memory does not vanish: only what is to be read again may be missed.
-                self.world.vanish(offset);
+            Command::Vanish { index } => {
+                let records = &self.reference.records;
+                let unread: Vec<u64> = records
+                    .iter()
+                    .filter(|(_, r)| r.is == Is::Unread)
+                    .map(|(&o, _)| o)
+                    .collect();
+                let floor = self.reference.floor() + index as u64;
+                self.world
+                    .vanish(unread.get(index).copied().unwrap_or(floor));
             }
             Command::Drain { ms } => {
                 let deadline = self.now.after(Duration::from_millis(ms));

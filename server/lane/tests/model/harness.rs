@@ -98,14 +98,7 @@ impl Harness {
             }
             Command::Lost { subscriber } => self.gone(subscriber, Return::Lost),
             Command::Closed { subscriber } => self.gone(subscriber, Return::Verdict),
-            Command::Oversize => {
-                if let Some(ready) = self.lane.ready() {
-                    let offset = ready.range.first();
-                    self.lane.handle_oversize(self.now, offset);
-                    self.reference.oversize(self.now, offset.get());
-                    self.compare();
-                }
-            }
+            Command::Oversize => self.oversize(),
             Command::Wait { ms } => self.wait(Duration::from_millis(ms)),
             Command::Oversleep { ms } => {
                 self.now = self.now.after(Duration::from_millis(ms));
@@ -119,27 +112,37 @@ impl Harness {
             }
             Command::Commit { done } => self.commit(done),
             Command::Seek { done } => self.seek(done),
-            Command::Vanish { index } => {
-                let records = &self.reference.records;
-                let unread: Vec<u64> = records
-                    .iter()
-                    .filter(|(_, r)| r.is == Is::Unread)
-                    .map(|(&o, _)| o)
-                    .collect();
-                let floor = self.reference.floor() + index as u64;
-                self.world
-                    .vanish(unread.get(index).copied().unwrap_or(floor));
-            }
-            Command::Drain { ms } => {
-                let deadline = self.now.after(Duration::from_millis(ms));
-                self.lane.begin_drain(self.now, deadline);
-                self.reference.drain(self.now, deadline);
-                self.compare();
-            }
+            Command::Vanish { index } => self.vanish(index),
+            Command::Drain { ms } => self.drain(self.now.after(Duration::from_millis(ms))),
         }
         if self.world.drained {
             self.reassign();
         }
+    }
+
+    fn oversize(&mut self) {
+        if let Some(ready) = self.lane.ready() {
+            let offset = ready.range.first();
+            self.lane.handle_oversize(self.now, offset);
+            self.reference.oversize(self.now, offset.get());
+            self.compare();
+        }
+    }
+
+    fn vanish(&mut self, index: usize) {
+        let records = self.reference.records.iter();
+        let unread = records
+            .filter(|(_, record)| record.is == Is::Unread)
+            .nth(index);
+        let otherwise = self.reference.floor() + index as u64;
+        self.world
+            .vanish(unread.map_or(otherwise, |(&offset, _)| offset));
+    }
+
+    fn drain(&mut self, deadline: Time) {
+        self.lane.begin_drain(self.now, deadline);
+        self.reference.drain(self.now, deadline);
+        self.compare();
     }
 
     fn spot(&self, at: Spot) -> u64 {

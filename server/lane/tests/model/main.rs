@@ -25,7 +25,7 @@ use crate::{
 proptest! {
     // A failure shows the whole input, shrunk; PROPTEST_RNG_SEED fixes the run.
     #![proptest_config(ProptestConfig {
-        cases: 600,
+        cases: 400,
         failure_persistence: None,
         max_shrink_iters: 20_000,
         ..ProptestConfig::default()

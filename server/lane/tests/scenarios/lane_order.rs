@@ -6,7 +6,7 @@ use ackgate_lane::{
     Effect, Hold, Offset, Policy, Return,
     SeekOutcome::{Done, Failed},
     Verdict::{Acked, Rejected, Released},
-    VerdictResult::{Applied, Duplicate, Stale},
+    VerdictResult::{Applied, Duplicate, Expired, Stale},
 };
 
 use crate::support::{
@@ -364,4 +364,21 @@ fn a_record_given_up_above_a_failure_does_not_hold_back_the_failed_one() {
     ));
     bench.dead_letter(1, Stored);
     assert_eq!((bench.floor(), bench.ready_range()), (2, Some((2, 2))));
+}
+
+/// The bodies went with the seek, so a reject would have nothing to dead-letter.
+#[test]
+fn l4_a_late_verdict_from_before_a_seek_does_not_count_during_the_next_wait_either() {
+    let mut bench = Bench::new(in_lane_order());
+    bench
+        .fetched(0, 3)
+        .deliver(A, 0, 3)
+        .until(DEADLINE + 5000)
+        .sought(Done)
+        .fetched(0, 0);
+    bench.deliver(B, 0, 0).applied(B, 0, 0, failed_for(9000));
+    for verdict in [Acked, Rejected] {
+        assert_eq!(bench.result(A, 2, verdict), Expired);
+    }
+    assert_eq!(bench.floor(), 0);
 }

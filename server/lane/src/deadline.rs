@@ -10,7 +10,7 @@ use crate::Time;
 /// Ack deadlines, not-before times and dead-letter retries, soonest first.
 ///
 /// Which of the three an entry means follows from the state of the run it names.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deadlines {
     /// Time, then the first offset of the run.
     entries: BTreeSet<(Time, u64)>,
@@ -38,11 +38,6 @@ impl Deadlines {
             .first()
             .filter(|&&(time, _)| time <= now)
             .map(|&(_, first)| first)
-    }
-
-    /// How many runs have a time.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
     }
 }
 

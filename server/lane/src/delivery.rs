@@ -174,7 +174,7 @@ impl Lane {
     ) {
         let mut rest = Some(range);
         while let Some((piece, slot)) = rest.and_then(|rest| self.window.piece(rest)) {
-            rest = rest.and_then(|rest| rest.from(piece.end()));
+            rest = rest.and_then(|rest| rest.at_or_above(piece.end()));
             each(self, piece, slot);
         }
     }

@@ -143,7 +143,14 @@ impl Queue {
 
     /// Adds [`Effect::Lost`].
     pub(crate) fn lost(&mut self, range: OffsetRange) {
-        self.push(Effect::Lost { range });
+        self.flush();
+        if let Some(Effect::Lost { range: last }) = self.effects.back_mut()
+            && let Some(joined) = join(*last, range)
+        {
+            *last = joined;
+            return;
+        }
+        self.effects.push_back(Effect::Lost { range });
     }
 
     /// Adds [`Effect::Skipped`].

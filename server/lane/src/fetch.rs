@@ -29,7 +29,7 @@ impl Lane {
         if let Some(again) = range.below(next) {
             self.skip_settled(again);
         }
-        if let Some(fresh) = range.from(next) {
+        if let Some(fresh) = range.at_or_above(next) {
             if let Some(jumped) = OffsetRange::new(next.offset(), fresh.first().position()) {
                 self.release_vanished(jumped);
             }
@@ -60,7 +60,7 @@ impl Lane {
                 | State::Held { .. } => {}
             }
         });
-        if let Some(new) = range.from(from) {
+        if let Some(new) = range.at_or_above(from) {
             self.admit(new, Slot::fresh(State::Ready { late: None }));
         }
     }
@@ -93,7 +93,7 @@ impl Lane {
                 lane.effects.skipped(piece);
             }
         });
-        if let Some(rest) = range.from(from) {
+        if let Some(rest) = range.at_or_above(from) {
             self.effects.skipped(rest);
         }
     }
@@ -103,6 +103,10 @@ impl Lane {
         self.each_piece(range, |lane, piece, slot| {
             if matches!(slot.state, State::Unread { .. }) {
                 lane.effects.lost(piece);
+            }
+        });
+        self.each_piece(range, |lane, piece, slot| {
+            if matches!(slot.state, State::Unread { .. }) {
                 lane.settle(piece, Outcome::Gone);
             }
         });

@@ -148,7 +148,7 @@ impl OffsetRange {
 
     /// The part from `position` on; `None` if nothing is left.
     #[must_use]
-    pub fn from(self, position: Position) -> Option<Self> {
+    pub fn at_or_above(self, position: Position) -> Option<Self> {
         Self::new(self.first.max(position.offset()), self.end)
     }
 

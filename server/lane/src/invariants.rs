@@ -79,14 +79,18 @@ pub fn check(lane: &Lane) -> Result<(), Violation> {
     if lane.commits.confirmed() > floor || lane.commits.asked() > floor {
         return broken(L2, "a position above the floor is committed or asked for");
     }
-    if let Some((_, slot)) = lane.window.front()
+    if let Some((front, slot)) = lane.window.front()
         && matches!(slot.state, State::Settled { .. })
+        && Some(front.first().position()) < lane.next
     {
         return broken(L7, "the floor waits for a settled record");
     }
     let counts = lane.window.counts();
     if lane.phase == Phase::Done && counts.in_flight > 0 {
         return broken(L8, "a record is out after the drain has ended");
+    }
+    if lane.phase == Phase::Done {
+        return Ok(());
     }
     match lane.policy.order {
         Order::None if lane.rewind != Rewind::None || counts.unread > 0 => {

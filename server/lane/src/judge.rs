@@ -144,7 +144,7 @@ impl Lane {
         }
         let floor = self.floor();
         self.answer_below_floor(target.range, equal, &mut answers);
-        let above = floor.and_then(|floor| target.range.from(floor));
+        let above = floor.and_then(|floor| target.range.at_or_above(floor));
         let Some(above) = above else {
             answers.fill(target.range);
             return;
@@ -257,11 +257,13 @@ impl Lane {
         let (Some(origin), Some(floor)) = (self.origin, self.floor()) else {
             return;
         };
-        let mut rest = range.from(origin).and_then(|range| range.below(floor));
+        let mut rest = range
+            .at_or_above(origin)
+            .and_then(|range| range.below(floor));
         while let Some(range) = rest {
             let (part, outcome) = self.refusals.look_up(range);
             answers.push(part, repeat(outcome, equal));
-            rest = range.from(part.end());
+            rest = range.at_or_above(part.end());
         }
     }
 
@@ -291,7 +293,7 @@ impl Lane {
                 (part, result) = (any, other.map(|_| VerdictResult::Stale));
             }
             answers.push(part, result.unwrap_or(otherwise));
-            rest = range.from(part.end());
+            rest = range.at_or_above(part.end());
         }
     }
 }

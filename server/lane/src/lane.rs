@@ -197,6 +197,7 @@ impl Lane {
         }
         self.void_above_failure();
         self.advance_prefix();
+        self.raise_floor();
         self.advance_rewind(now);
         let Some(floor) = self.floor() else {
             self.advance_drain(now);
@@ -231,7 +232,7 @@ impl Lane {
     fn take_back_all(&mut self) {
         let mut rest = OffsetRange::new(Offset::new(0), Position::new(u64::MAX));
         while let Some((piece, slot)) = rest.and_then(|rest| self.window.piece(rest)) {
-            rest = rest.and_then(|rest| rest.from(piece.end()));
+            rest = rest.and_then(|rest| rest.at_or_above(piece.end()));
             if let Some(subscriber) = slot.state.holder() {
                 self.effects.returned(subscriber, piece, Return::Drained);
                 self.window

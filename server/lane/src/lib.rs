@@ -2,7 +2,98 @@
 //!
 //! Inputs go in through `handle_*` methods, what the outside must do comes out of
 //! [`Lane::poll_effect`], and time is an argument. The lane knows no clock, no
-//! network, no runtime and no record's bytes: it works on offsets alone.
+//! network, no runtime and no record's bytes: it works on offsets alone. The same
+//! inputs in the same order give the same effects. This page is its specification.
+//!
+//! # A turn
+//!
+//! Give one input, carry out effects until there is none, ask [`Lane::poll_timeout`]
+//! when to come back. Nothing is answered by calling into the lane from an effect;
+//! answers are inputs of later turns.
+//!
+//! | input | meaning | answers |
+//! |---|---|---|
+//! | [`handle_fetched`](Lane::handle_fetched) | records exist and their bodies are held | [`Effect::Seek`] begins it anew |
+//! | [`handle_dispatched`](Lane::handle_dispatched) | the beginning of [`Lane::ready`] goes to a subscriber | |
+//! | [`handle_sent`](Lane::handle_sent) | it reached the transport: its deadline starts | |
+//! | [`handle_verdict`](Lane::handle_verdict), [`handle_extend`](Lane::handle_extend) | what a subscriber says | |
+//! | [`handle_subscriber_lost`](Lane::handle_subscriber_lost), [`handle_subscriber_closed`](Lane::handle_subscriber_closed) | it has gone | |
+//! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
+//! | [`handle_dead_letter`](Lane::handle_dead_letter) | stored or not | [`Effect::DeadLetter`] |
+//! | [`handle_commit`](Lane::handle_commit) | committed or not | [`Effect::Commit`] |
+//! | [`handle_seek`](Lane::handle_seek) | sought or not | [`Effect::Seek`] |
+//! | [`handle_timeout`](Lane::handle_timeout) | time has passed | |
+//! | [`begin_drain`](Lane::begin_drain) | the assignment ends | |
+//!
+//! # States of a record
+//!
+//! ```text
+//! fetched ─► ready ─► dispatched ─► out ─┬─ acked ─────────────────────────► settled
+//!              ▲                         ├─ rejected ──────► dead-lettering ─► settled
+//!              │                         │       ▲ attempts or     (stored)
+//!              │                         │       │ deliveries used up
+//!              ├── delayed ◄── backoff ──┼─ failed, expired   (one attempt)
+//!              └───────────────────────  └─ released, lost    (no attempt)
+//! ```
+//!
+//! - Every hand-over is a delivery and has a number. A verdict counts from the
+//!   subscriber that has the record, also before the notice that it was sent. After
+//!   an expiry it still counts until the record is handed out again; the expiry has
+//!   used its attempt by then, and a late failed or released verdict uses no second.
+//! - `max_attempts` and `max_deliveries` are tested when a record comes back, so the
+//!   last failure is dead-lettered at once. Deliveries voided by a neighbour's
+//!   failure do not count.
+//! - From its third lost delivery on a record is handed out alone.
+//! - A dead letter that fails is tried again for ever; `drop` settles at once, `hold`
+//!   leaves the record to an operator.
+//! - Verdicts on decided records: an equal one is a duplicate, another a conflict.
+//!   Below the floor everything not remembered as refused counts as acked. Superseded
+//!   deliveries are expired or stale, strangers' verdicts unknown; beyond the bounded
+//!   memory of ended deliveries unknown becomes stale.
+//! - Runs of equal neighbours are one entry, so a million plainly acked records above
+//!   the floor cost as much as one, and an input costs what it touches.
+//!
+//! # Floor and commits
+//!
+//! The floor is the lowest unsettled offset received, else the next to fetch. It is
+//! what gets committed: at the multiples of `commit_interval`, earlier after
+//! `commit_settlements`, at once when a drain ends; not before anything has settled,
+//! not twice, and with one request outstanding at a time. A failed commit is asked for
+//! again at the next multiple.
+//!
+//! # Lane order
+//!
+//! With [`Order::Lane`] only one subscriber has records of the lane at a time.
+//!
+//! - A failure, expiry, release or loss voids everything above it, handed out or
+//!   answered, and nothing is handed out until the way back is done: the wait, then
+//!   [`Effect::Seek`] to the floor once nothing is out and no dead letter is pending.
+//!   Of several waits the longest decides. A release or loss has no wait.
+//! - Acks and refusals above an unsettled record are provisional: they are acted on
+//!   when everything below is decided. With `skip_acked` acks settle at once and are
+//!   passed over when read again ([`Effect::Skipped`]); refusals stay provisional.
+//! - While a given-up record is not settled nothing above it is handed out; what is
+//!   out stays out.
+//! - Attempts and deliveries survive the seek. Records that are not there any more are
+//!   reported ([`Effect::Lost`]) and settle.
+//! - A verdict from before the seek changes nothing; an expired record's own late
+//!   verdict counts until the seek is asked for.
+//!
+//! # Drain
+//!
+//! A draining lane fetches and hands out nothing, verdicts count, and dead letters in
+//! flight are awaited. When nothing is out or awaited, or at the deadline, it takes
+//! back what is out, asks for the last commit and is done: no effect follows and every
+//! verdict is fenced. The next assignment is a new lane that knows the committed
+//! position alone.
+//!
+//! # Accounts
+//!
+//! - Each record dispatched is returned exactly once ([`Effect::Returned`]), and only
+//!   while it is dispatched or out: that is what credit is counted by.
+//! - Each record settles exactly once ([`Effect::Settled`]); its body can go.
+//!
+//! The numbered rules are in [`invariants`].
 
 mod commit;
 mod deadline;

@@ -110,10 +110,15 @@ impl Lane {
         }
     }
 
-    /// Lane order: whether nothing may go out now.
-    pub(crate) fn is_holding_hand_overs(&self) -> bool {
+    /// Lane order: whether `offset` may not go out now, because the lane is on its
+    /// way back or a record below is given up and not settled.
+    pub(crate) fn is_held_back(&self, offset: Offset) -> bool {
         self.policy.order != Order::None
-            && (self.rewind != Rewind::None || self.window.counts().given_up > 0)
+            && (self.rewind != Rewind::None
+                || self
+                    .window
+                    .lowest_given_up()
+                    .is_some_and(|lowest| lowest < offset))
     }
 
     /// Whether a verdict may still count for records that are to be read again.

@@ -137,12 +137,20 @@ impl Lane {
         self.effects.settled(range);
         self.commits.settled(range.len());
         self.window.set(range, Slot::settled(outcome));
+    }
+
+    /// Forgets settled records that no unsettled one holds back any more. Only at
+    /// the end of a turn: until then a walk over the window must find them. Those
+    /// that are still to be read again stay, so that they can be passed over.
+    pub(crate) fn raise_floor(&mut self) {
+        let Some(next) = self.next else { return };
         while let Some((front, slot)) = self.window.front()
             && let State::Settled { outcome } = slot.state
+            && let Some(done) = front.below(next)
         {
-            self.window.remove(front);
+            self.window.remove(done);
             if outcome == Outcome::Refused {
-                self.refusals.note(front);
+                self.refusals.note(done);
             }
         }
     }

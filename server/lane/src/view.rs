@@ -78,10 +78,13 @@ impl Lane {
     /// The next run to hand out, if there is one and the lane may.
     #[must_use]
     pub fn ready(&self) -> Option<Ready> {
-        if self.phase != Phase::Active || self.is_holding_hand_overs() {
+        if self.phase != Phase::Active {
             return None;
         }
         let (range, slot) = self.window.ready()?;
+        if self.is_held_back(range.first()) {
+            return None;
+        }
         let alone = slot.lost >= ALONE;
         Some(Ready {
             range: if alone {
@@ -125,13 +128,15 @@ impl Lane {
     }
 
     /// The floor: the lowest unsettled offset received, else the next to fetch;
-    /// `None` until the lane has a position.
+    /// `None` until the lane has a position. It never goes back.
     #[must_use]
     pub fn floor(&self) -> Option<Position> {
-        self.window
+        // While records are read again some lie at or above the next to fetch.
+        let lowest = self
+            .window
             .front()
-            .map(|(range, _)| range.first().position())
-            .or(self.next)
+            .map(|(range, _)| range.first().position());
+        lowest.map_or(self.next, |lowest| self.next.map(|next| next.min(lowest)))
     }
 
     /// The lane as operators see it.

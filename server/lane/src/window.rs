@@ -21,6 +21,8 @@ pub(crate) struct Window {
     runs: BTreeMap<u64, Run>,
     /// First offsets of the runs that may be handed out.
     ready: BTreeSet<u64>,
+    /// First offsets of the runs that are given up and not settled.
+    given_up: BTreeSet<u64>,
     /// Times at which runs change by themselves.
     deadlines: Deadlines,
     /// Records that each subscriber has, dispatched or out.
@@ -156,6 +158,11 @@ impl Window {
         range_of(at, run).map(|range| (range, run.slot))
     }
 
+    /// The lowest record that is given up and not settled.
+    pub(crate) fn lowest_given_up(&self) -> Option<Offset> {
+        self.given_up.first().map(|&first| Offset::new(first))
+    }
+
     /// The run whose time has come at `now`.
     pub(crate) fn due(&self, now: Time) -> Option<(OffsetRange, Slot)> {
         let at = self.deadlines.due(now)?;
@@ -208,7 +215,10 @@ impl Window {
         if walked.counts != self.counts || walked.holders != self.holders {
             return Some("counts differ from the runs");
         }
-        if walked.ready != self.ready || walked.deadlines.len() != self.deadlines.len() {
+        if walked.ready != self.ready
+            || walked.given_up != self.given_up
+            || walked.deadlines != self.deadlines
+        {
             return Some("indexes differ from the runs");
         }
         None
@@ -238,6 +248,9 @@ impl Window {
         if matches!(state, State::Ready { .. }) {
             self.ready.insert(first);
         }
+        if state.is_given_up() {
+            self.given_up.insert(first);
+        }
         self.runs.insert(first, run);
     }
 
@@ -260,6 +273,9 @@ impl Window {
         }
         if matches!(state, State::Ready { .. }) {
             self.ready.remove(&first);
+        }
+        if state.is_given_up() {
+            self.given_up.remove(&first);
         }
     }
 }

@@ -1,4 +1,24 @@
-//! Stories of one lane, one file per behaviour.
+//! Stories of one lane, one file per behaviour; names that begin with an invariant's
+//! id are about that invariant.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod commit;
+mod dead_letter;
+mod drain;
+mod expiry;
+mod gaps;
+mod idle;
+mod lane_order;
+mod leaving;
+mod redelivery;
+mod skip_acked;
 mod support;
+mod tracking;
+mod verdicts;
+mod views;

@@ -1,0 +1,216 @@
+//! The random inputs.
+
+use std::time::Duration;
+
+use ackgate_lane::{Backoff, OnReject, Order, Policy, Verdict, Window};
+use proptest::{collection::vec, option, prelude::*};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    /// New records at the end of the log, some left out.
+    Append {
+        count: u64,
+        gaps: u8,
+    },
+    /// Up to `count` records are fetched, as far as there is room.
+    Fetch {
+        count: u64,
+    },
+    /// Records below the position are passed in again (without order).
+    FetchAgain {
+        back: u64,
+        count: u64,
+    },
+    /// Up to `count` of what is ready goes to a subscriber.
+    Dispatch {
+        to: u64,
+        count: u64,
+        deadline: u64,
+    },
+    /// One of the dispatched runs has been sent.
+    Sent {
+        index: usize,
+    },
+    /// A verdict (or an extension, if `None`) on offsets around the floor.
+    Say {
+        from: u64,
+        at: Spot,
+        length: u64,
+        delivery: Number,
+        verdict: Option<Verdict>,
+        by: u64,
+    },
+    Lost {
+        subscriber: u64,
+    },
+    Closed {
+        subscriber: u64,
+    },
+    Oversize,
+    /// Time passes, with a timeout whenever the lane wants one.
+    Wait {
+        ms: u64,
+    },
+    /// Time passes and the timeout comes late.
+    Oversleep {
+        ms: u64,
+    },
+    Letter {
+        index: usize,
+        stored: bool,
+    },
+    Commit {
+        done: bool,
+    },
+    Seek {
+        done: bool,
+    },
+    /// A record disappears from the log: one that is to be read again, if there is any.
+    Vanish {
+        index: usize,
+    },
+    /// The lane is revoked, with this much time.
+    Drain {
+        ms: u64,
+    },
+}
+
+/// A place relative to what is going on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Spot {
+    /// The n-th record that is out, if any.
+    Out(usize),
+    /// The n-th unsettled record that was out before, and by whom.
+    Again(usize),
+    /// This far above, or below, the floor.
+    Floor(i64),
+}
+
+/// Which delivery a verdict names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    Any,
+    Current,
+    Exactly(u32),
+}
+
+fn spot() -> impl Strategy<Value = Spot> {
+    prop_oneof![
+        4 => (0..20_usize).prop_map(Spot::Out),
+        1 => (0..20_usize).prop_map(Spot::Again),
+        2 => (-6..14_i64).prop_map(Spot::Floor),
+    ]
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let delay = option::weighted(0.4, (0..1500_u64).prop_map(Duration::from_millis));
+    prop_oneof![
+        6 => Just(Verdict::Acked),
+        1 => Just(Verdict::Rejected),
+        3 => delay.prop_map(|retry_after| Verdict::Failed { retry_after }),
+        1 => Just(Verdict::Released),
+    ]
+}
+
+fn number() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        3 => Just(Number::Any),
+        3 => Just(Number::Current),
+        1 => (1..4_u32).prop_map(Number::Exactly),
+    ]
+}
+
+fn say() -> impl Strategy<Value = Command> {
+    (
+        1..4_u64,
+        spot(),
+        1..8_u64,
+        number(),
+        option::weighted(0.9, verdict()),
+        0..3000_u64,
+    )
+        .prop_map(|(from, at, length, delivery, verdict, by)| Command::Say {
+            from,
+            at,
+            length,
+            delivery,
+            verdict,
+            by,
+        })
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        2 => (1..12_u64, prop_oneof![Just(0), any::<u8>()])
+            .prop_map(|(count, gaps)| Command::Append { count, gaps }),
+        5 => (1..12_u64).prop_map(|count| Command::Fetch { count }),
+        1 => (1..6_u64, 1..6_u64).prop_map(|(back, count)| Command::FetchAgain { back, count }),
+        8 => (1..4_u64, 1..8_u64, 100..1500_u64)
+            .prop_map(|(to, count, deadline)| Command::Dispatch { to, count, deadline }),
+        5 => (0..6_usize).prop_map(|index| Command::Sent { index }),
+        14 => say(),
+        1 => (1..4_u64).prop_map(|subscriber| Command::Lost { subscriber }),
+        1 => (1..4_u64).prop_map(|subscriber| Command::Closed { subscriber }),
+        1 => Just(Command::Oversize),
+        5 => (1..800_u64).prop_map(|ms| Command::Wait { ms }),
+        1 => (1..3000_u64).prop_map(|ms| Command::Oversleep { ms }),
+        3 => (0..6_usize, prop::bool::weighted(0.7))
+            .prop_map(|(index, stored)| Command::Letter { index, stored }),
+        3 => prop::bool::weighted(0.7).prop_map(|done| Command::Commit { done }),
+        4 => prop::bool::weighted(0.8).prop_map(|done| Command::Seek { done }),
+        2 => (0..8_usize).prop_map(|index| Command::Vanish { index }),
+        1 => (0..1500_u64).prop_map(|ms| Command::Drain { ms }),
+    ]
+}
+
+pub(crate) fn commands() -> impl Strategy<Value = Vec<Command>> {
+    vec(command(), 1..150)
+}
+
+pub(crate) fn policies() -> impl Strategy<Value = Policy> {
+    let order = prop_oneof![
+        Just(Order::None),
+        Just(Order::Lane { skip_acked: false }),
+        Just(Order::Lane { skip_acked: true })
+    ];
+    let on_reject = prop_oneof![6 => Just(OnReject::DeadLetter), 1 => Just(OnReject::Drop), 1 => Just(OnReject::Hold)];
+    (
+        order,
+        on_reject,
+        1..5_u32,
+        1..8_u32,
+        3..24_u32,
+        8..48_u64,
+        2..40_u64,
+    )
+        .prop_map(
+            |(
+                order,
+                on_reject,
+                max_attempts,
+                max_deliveries,
+                records,
+                span,
+                commit_settlements,
+            )| {
+                // Without jitter the reference can foretell every moment.
+                let none = Backoff {
+                    initial: Duration::ZERO,
+                    factor: 1.0,
+                    max: Duration::ZERO,
+                };
+                Policy {
+                    order,
+                    ack_deadline: Duration::from_secs(1),
+                    max_attempts,
+                    max_deliveries,
+                    backoff: none,
+                    on_reject,
+                    dead_letter_backoff: none,
+                    window: Window { records, span },
+                    commit_interval: Duration::from_millis(500),
+                    commit_settlements,
+                }
+            },
+        )
+}

@@ -1,0 +1,187 @@
+//! What surrounds a lane: a log, a group's committed position, subscribers with
+//! credit. Carries out effects and checks by itself, from what it has seen alone,
+//! that none breaks a rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ackgate_lane::{Effect, OffsetRange, Return};
+
+use crate::reference::Did;
+
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    /// Offsets that exist.
+    pub(crate) log: BTreeSet<u64>,
+    /// The end of the log.
+    pub(crate) end: u64,
+    /// The next offset the consumer reads.
+    pub(crate) position: u64,
+    /// What Kafka has committed.
+    pub(crate) committed: u64,
+    /// Commits asked for and not answered.
+    pub(crate) commits: Vec<u64>,
+    /// Dead letters asked for and not answered.
+    pub(crate) letters: BTreeSet<u64>,
+    /// A seek asked for and not answered.
+    pub(crate) seek: Option<u64>,
+    /// Who has which record: one unit of credit each.
+    pub(crate) out: BTreeMap<u64, u64>,
+    /// Records answered for by an applied ack, a stored dead letter, a drop, or
+    /// their disappearance; in any generation.
+    pub(crate) answered: BTreeSet<u64>,
+    /// Passed to this generation of the lane.
+    received: BTreeSet<u64>,
+    /// Settled in this generation.
+    settled: BTreeSet<u64>,
+    /// The lane has said that it is done.
+    pub(crate) drained: bool,
+}
+
+impl World {
+    /// Adds records to the end of the log; every bit of `gaps` that is set leaves one out.
+    pub(crate) fn append(&mut self, count: u64, gaps: u8) {
+        for n in 0..count {
+            if gaps >> (n % 8) & 1 == 0 {
+                self.log.insert(self.end);
+            }
+            self.end += 1;
+        }
+    }
+
+    /// Up to `count` records from the position on, as runs.
+    pub(crate) fn fetch(&mut self, count: u64) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let count = usize::try_from(count).expect("small");
+        for &offset in self.log.range(self.position..).take(count) {
+            self.received.insert(offset);
+            match runs.last_mut() {
+                Some((_, end)) if *end == offset => *end += 1,
+                _ => runs.push((offset, offset + 1)),
+            }
+        }
+        if let Some((_, end)) = runs.last() {
+            self.position = *end;
+        }
+        runs
+    }
+
+    pub(crate) fn vanish(&mut self, offset: u64) {
+        self.log.remove(&offset);
+    }
+
+    /// L8: takes credit for each record.
+    pub(crate) fn hand_over(&mut self, subscriber: u64, offsets: (u64, u64)) {
+        for offset in offsets.0..offsets.1 {
+            let before = self.out.insert(offset, subscriber);
+            assert_eq!(before, None, "L10: {offset} handed out while it is out");
+        }
+    }
+
+    /// Carries out `effect`; the parts of it, offset by offset.
+    pub(crate) fn carry_out(&mut self, effect: Effect) -> Vec<Did> {
+        assert!(!self.drained, "an effect after the end: {effect:?}");
+        let each = |range: OffsetRange| range.first().get()..range.end().get();
+        match effect {
+            Effect::Commit { position } => vec![self.commit(position.get())],
+            Effect::Seek { to } => {
+                assert_eq!(self.seek.replace(to.get()), None, "two seeks at once");
+                assert!(self.out.is_empty(), "L10: a seek with records out");
+                vec![Did::Seek(to.get())]
+            }
+            Effect::DeadLetter {
+                offset,
+                cause,
+                attempts,
+                deliveries,
+            } => {
+                let offset = offset.get();
+                assert!(
+                    self.letters.insert(offset),
+                    "two dead letters of {offset} at once"
+                );
+                assert!(
+                    !self.settled.contains(&offset),
+                    "a dead letter of settled {offset}"
+                );
+                vec![Did::Letter(offset, cause, attempts, deliveries)]
+            }
+            Effect::Returned {
+                subscriber,
+                range,
+                why,
+            } => each(range)
+                .map(|offset| self.returned(offset, subscriber.0, why))
+                .collect(),
+            Effect::Settled { range } => each(range).map(|offset| self.settled(offset)).collect(),
+            Effect::Skipped { range } => each(range).map(Did::Skipped).collect(),
+            Effect::Lost { range } => each(range).map(|offset| self.lost(offset)).collect(),
+            Effect::Dropped { offset, cause } => {
+                self.answered.insert(offset.get());
+                vec![Did::Dropped(offset.get(), cause)]
+            }
+            Effect::Drained => {
+                assert!(
+                    self.out.is_empty(),
+                    "L8: credit is still taken after the end"
+                );
+                self.drained = true;
+                vec![Did::Drained]
+            }
+        }
+    }
+
+    fn commit(&mut self, position: u64) -> Did {
+        let below = self
+            .log
+            .range(..position)
+            .chain(self.received.range(..position));
+        let missing: Vec<_> = below
+            .filter(|offset| !self.answered.contains(offset))
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "L2: commit of {position} passes {missing:?}"
+        );
+        assert!(position > self.committed, "L1: commit of {position}");
+        self.commits.push(position);
+        Did::Commit(position)
+    }
+
+    fn returned(&mut self, offset: u64, subscriber: u64, why: Return) -> Did {
+        let holder = self.out.remove(&offset);
+        assert_eq!(
+            holder,
+            Some(subscriber),
+            "L8: credit of {offset} freed ({why:?})"
+        );
+        Did::Returned(offset, subscriber, why)
+    }
+
+    fn settled(&mut self, offset: u64) -> Did {
+        assert!(self.settled.insert(offset), "L5: {offset} settled twice");
+        assert!(
+            self.answered.contains(&offset),
+            "L3, L6: {offset} settled unanswered"
+        );
+        Did::Settled(offset)
+    }
+
+    fn lost(&mut self, offset: u64) -> Did {
+        assert!(!self.log.contains(&offset), "L7: {offset} is there");
+        self.answered.insert(offset);
+        Did::Lost(offset)
+    }
+
+    /// The lane goes and comes again: only the committed position is left.
+    pub(crate) fn reassign(&mut self) {
+        for position in std::mem::take(&mut self.commits) {
+            self.committed = self.committed.max(position);
+        }
+        self.letters.clear();
+        self.seek = None;
+        self.settled.clear();
+        self.drained = false;
+        self.position = self.committed;
+        self.received.clear();
+    }
+}

@@ -2,7 +2,10 @@
 //! flat, the environment goes over the file, and references to secrets are followed.
 //! What is in no place of the option table is reported here.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::PathBuf,
+};
 
 use super::{
     options::{self, Kind, Spec},
@@ -60,13 +63,16 @@ impl Sources<'_> {
                 if options::at(path).is_some_and(|spec| matches!(spec.kind, Kind::Properties)) {
                     let mut flat = Table::new();
                     for (name, node) in flattened("", std::mem::take(inner)) {
-                        if flat.contains_key(&name) {
-                            path.push(name);
-                            let twice = "is given twice".to_owned();
-                            problems.push(self.problem(&node.origin, path, None, twice));
-                            path.pop();
-                        } else {
-                            flat.insert(name, node);
+                        match flat.entry(name) {
+                            Entry::Vacant(place) => {
+                                place.insert(node);
+                            }
+                            Entry::Occupied(place) => {
+                                path.push(place.key().clone());
+                                let twice = "is given twice".to_owned();
+                                problems.push(self.problem(&node.origin, path, None, twice));
+                                path.pop();
+                            }
                         }
                     }
                     *inner = flat;
@@ -158,10 +164,10 @@ impl Sources<'_> {
                 self.follow_one(item, path, problems);
             }
         }
-        if let (Kind::Start, Value::Table(table)) = (&spec.kind, &mut node.value) {
-            if let Some(time) = table.get_mut("timestamp") {
-                self.follow_one(time, path, problems);
-            }
+        if let (Kind::Start, Value::Table(table)) = (&spec.kind, &mut node.value)
+            && let Some(time) = table.get_mut("timestamp")
+        {
+            self.follow_one(time, path, problems);
         }
         self.follow_one(node, path, problems);
     }
@@ -204,11 +210,17 @@ fn flattened(prefix: &str, table: Table) -> Vec<(String, Node)> {
         } else {
             format!("{prefix}.{key}")
         };
-        match node.value {
-            Value::Table(inner) if !is_reference(&name, &inner) => {
+        let nested = node
+            .table()
+            .is_some_and(|inner| !is_reference(&name, inner));
+        match node {
+            Node {
+                value: Value::Table(inner),
+                ..
+            } if nested => {
                 flat.extend(flattened(&name, inner));
             }
-            value => flat.push((name, Node { value, ..node })),
+            node => flat.push((name, node)),
         }
     }
     flat

@@ -1,6 +1,8 @@
 //! Environment variables over the file: `ACKGATE__SUBSCRIPTIONS__ORDERS__GROUP` is
 //! `subscriptions.orders.group`.
 
+use std::slice::from_ref;
+
 use super::{
     options::{self, Kind, Spec},
     properties::squashed,
@@ -41,6 +43,10 @@ pub(super) fn put(
     };
     path.push(key.clone());
     if !rest.is_empty() {
+        let whole = options::at(path).filter(|spec| !matches!(spec.kind, Kind::Properties));
+        if whole.is_some() {
+            return Err("is one option and has no parts".to_owned());
+        }
         let node = table
             .entry(key)
             .or_insert_with(|| Node::new(Value::Table(Table::new()), origin.clone()));
@@ -79,8 +85,8 @@ fn named(table: &Table, path: &[String], segment: &str) -> Result<String, String
         (None, _) => Ok(segment.to_ascii_lowercase()),
         (Some(first), Some(second)) => Err(format!(
             "could mean {} or {}",
-            dotted(&[first.clone()]),
-            dotted(&[second.clone()])
+            dotted(from_ref(first)),
+            dotted(from_ref(second))
         )),
     }
 }

@@ -191,11 +191,12 @@ fn topic(name: &str) -> Result<&str, Wrong> {
     if (1..=249).contains(&name.len()) && name.chars().all(legal) && name != "." && name != ".." {
         return Ok(name);
     }
-    Err(format!(
-        "has {}, which is no topic name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', other than \
-         \".\" and \"..\"",
-        super::problem::quoted(name)
-    ))
+    // Without the name: it may have come from where secrets do.
+    Err(
+        "is or has what is no topic name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', other than \
+         \".\" and \"..\""
+            .to_owned(),
+    )
 }
 
 fn group(node: &Node, spec: &Spec) -> Result<String, Wrong> {

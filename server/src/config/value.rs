@@ -23,6 +23,8 @@ pub(super) fn shown(node: &Node, kind: Option<&Kind>) -> String {
     }
     match (&node.value, kind) {
         (Value::Text(text), Some(Kind::Dsn | Kind::Texts(_))) => quoted(&address::masked(text)),
+        // An address in the wrong place has its password all the same.
+        (Value::Text(text), _) if text.contains("://") => quoted(&address::masked(text)),
         (Value::Text(text), _) => quoted(text),
         (Value::Integer(integer), _) => integer.to_string(),
         (Value::Float(float), _) => format!("{float:?}"),

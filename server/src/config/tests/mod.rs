@@ -4,7 +4,13 @@ use std::path::Path;
 
 use super::{Config, Problem, parse};
 
+mod addresses;
 mod documents;
+mod environment;
+mod limits;
+mod properties;
+mod rules;
+mod secrets;
 
 /// The least that works.
 const LEAST: &str = r#"
@@ -33,4 +39,15 @@ fn messages(text: &str, environment: &[(&str, &str)]) -> Vec<String> {
         .iter()
         .map(ToString::to_string)
         .collect()
+}
+
+/// [`LEAST`] with lines added to its subscription.
+fn orders(lines: &str) -> String {
+    format!("{LEAST}{lines}\n")
+}
+
+/// [`LEAST`] with one text in place of another.
+fn with(old: &str, new: &str) -> String {
+    assert!(LEAST.contains(old), "{old} is in the text");
+    LEAST.replacen(old, new, 1)
 }

@@ -1,6 +1,11 @@
-//! The ackgate server as a library: `Config` in, a running gateway out.
+//! The ackgate server as a library: `Config` in, a running [`Gateway`] out.
+//!
+//! The journey of a record: [`broker`] fetches it, [`consumer`] asks its lane and
+//! hands it out, [`session`] streams it to a subscriber and brings the verdict back.
 
 pub mod broker;
+pub mod cli;
 pub mod config;
 pub mod consumer;
 pub mod session;
+pub mod telemetry;

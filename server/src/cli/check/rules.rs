@@ -1,0 +1,253 @@
+//! What follows from the facts about a cluster.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::config::{Cluster, Config, DeadLetter, Subscription};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// It works, and will bite on some day.
+    Warning,
+    /// It does not work.
+    Error,
+}
+
+impl Level {
+    /// The word for people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What was looked at, such as `cluster main`.
+    pub subject: String,
+    /// What was found, in words, without secrets.
+    pub text: String,
+}
+
+impl Finding {
+    pub(super) fn ok(subject: &str, text: String) -> Self {
+        Self {
+            level: Level::Ok,
+            subject: subject.to_owned(),
+            text,
+        }
+    }
+
+    fn warning(subject: &str, text: String) -> Self {
+        Self {
+            level: Level::Warning,
+            subject: subject.to_owned(),
+            text,
+        }
+    }
+
+    fn error(subject: &str, text: String) -> Self {
+        Self {
+            level: Level::Error,
+            subject: subject.to_owned(),
+            text,
+        }
+    }
+}
+
+/// What a cluster says about a topic that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// Its name.
+    pub name: String,
+    /// How many partitions it has.
+    pub partitions: usize,
+    /// How many of them have no leader now.
+    pub leaderless: usize,
+    /// Replicas of the partition that has fewest.
+    pub replicas: usize,
+    /// Replicas in sync of the partition that has fewest.
+    pub in_sync: usize,
+    /// Its `min.insync.replicas`; `None` if the cluster did not say.
+    pub min_in_sync: Option<usize>,
+    /// Its `max.message.bytes`; `None` if the cluster did not say.
+    pub max_message_bytes: Option<u64>,
+}
+
+/// The configuration in one line.
+pub(super) fn summary(config: &Config) -> String {
+    format!(
+        "valid; clusters: {}; subscriptions: {}",
+        config.clusters.len(),
+        config.subscriptions.len()
+    )
+}
+
+/// Every topic that the configuration expects on a cluster, sorted.
+pub(super) fn topics(config: &Config, cluster: &str) -> Vec<String> {
+    let mut topics = BTreeSet::new();
+    for subscription in of(config, cluster) {
+        topics.extend(subscription.topics.iter().cloned());
+        topics.extend(
+            subscription
+                .dead_letter
+                .iter()
+                .map(|dead| dead.topic.clone()),
+        );
+    }
+    topics.into_iter().collect()
+}
+
+fn of<'a>(config: &'a Config, cluster: &str) -> impl Iterator<Item = &'a Subscription> {
+    config
+        .subscriptions
+        .iter()
+        .filter(move |subscription| subscription.cluster == cluster)
+}
+
+/// Everything about one cluster: its answer, then its subscriptions one by one.
+pub(super) fn cluster(
+    config: &Config,
+    cluster: &Cluster,
+    answer: Result<Vec<TopicFacts>, String>,
+) -> Vec<Finding> {
+    let subject = format!("cluster {}", cluster.name);
+    let brokers = cluster.bootstrap.join(", ");
+    let facts = match answer {
+        Ok(facts) => facts,
+        Err(detail) => {
+            let mut findings = vec![Finding::error(&subject, format!("{brokers}: {detail}"))];
+            findings.extend(of(config, &cluster.name).map(|subscription| {
+                let subject = format!("subscription {}", subscription.name);
+                Finding::warning(&subject, "not checked, for want of its cluster".to_owned())
+            }));
+            return findings;
+        }
+    };
+    let mut findings = vec![Finding::ok(&subject, format!("{brokers}: answers"))];
+    for subscription in of(config, &cluster.name) {
+        findings.extend(sources(subscription, &facts));
+        if let Some(dead_letter) = &subscription.dead_letter {
+            findings.extend(dead_letters(subscription, dead_letter, &facts));
+        }
+    }
+    findings
+}
+
+fn find<'a>(facts: &'a [TopicFacts], topic: &str) -> Option<&'a TopicFacts> {
+    facts.iter().find(|facts| facts.name == topic)
+}
+
+fn sources(subscription: &Subscription, facts: &[TopicFacts]) -> Vec<Finding> {
+    let subject = format!("subscription {}", subscription.name);
+    let finding = |topic: &String| match find(facts, topic) {
+        None => Finding::error(&subject, format!("topic {topic} does not exist")),
+        Some(found) if found.leaderless > 0 => Finding::error(
+            &subject,
+            format!(
+                "topic {topic}: {} of {} partitions have no leader and cannot be read",
+                found.leaderless, found.partitions
+            ),
+        ),
+        Some(found) => Finding::ok(
+            &subject,
+            format!("topic {topic}: partitions: {}", found.partitions),
+        ),
+    };
+    subscription.topics.iter().map(finding).collect()
+}
+
+fn dead_letters(
+    subscription: &Subscription,
+    dead_letter: &DeadLetter,
+    facts: &[TopicFacts],
+) -> Vec<Finding> {
+    let subject = format!("subscription {}", subscription.name);
+    let topic = &dead_letter.topic;
+    let Some(found) = find(facts, topic) else {
+        let text = format!(
+            "dead-letter topic {topic} does not exist: the first rejected record would hold its lane"
+        );
+        return vec![Finding::error(&subject, text)];
+    };
+    let mut findings = vec![writable(&subject, found)];
+    if found.replicas == 1 {
+        let text = format!("dead-letter topic {topic} has one replica: it is lost with its broker");
+        findings.push(Finding::warning(&subject, text));
+    }
+    if let Some(limit) = found.max_message_bytes {
+        for source in subscription
+            .topics
+            .iter()
+            .filter_map(|topic| find(facts, topic))
+        {
+            if let Some(larger) = source.max_message_bytes.filter(|bytes| *bytes > limit) {
+                let text = format!(
+                    "dead-letter topic {topic} takes messages up to {limit} bytes, and {} up to \
+                     {larger}: a large record would be written without its value; raise \
+                     max.message.bytes of {topic} to more than {larger}, for the added headers",
+                    source.name
+                );
+                findings.push(Finding::warning(&subject, text));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a write with acks=all would be confirmed now.
+fn writable(subject: &str, found: &TopicFacts) -> Finding {
+    let topic = &found.name;
+    if found.leaderless > 0 {
+        let text = format!(
+            "dead-letter topic {topic}: {} of {} partitions have no leader and take no writes",
+            found.leaderless, found.partitions
+        );
+        return Finding::error(subject, text);
+    }
+    match found.min_in_sync {
+        None => {
+            let text = format!(
+                "dead-letter topic {topic}: its min.insync.replicas is not known (may this user \
+                 describe configs?), so it is not known whether it takes writes"
+            );
+            Finding::warning(subject, text)
+        }
+        Some(least) if found.replicas < least => {
+            let text = format!(
+                "dead-letter topic {topic} can never take a write: it has {} replicas, and \
+                 min.insync.replicas is {least}",
+                found.replicas
+            );
+            Finding::error(subject, text)
+        }
+        Some(least) if found.in_sync < least => {
+            let text = format!(
+                "dead-letter topic {topic} takes no writes now: {} of {} replicas are in sync, and \
+                 min.insync.replicas is {least}",
+                found.in_sync, found.replicas
+            );
+            Finding::error(subject, text)
+        }
+        Some(least) => {
+            let text = format!(
+                "dead-letter topic {topic} takes writes: {} of {} replicas in sync, at least \
+                 {least} needed",
+                found.in_sync, found.replicas
+            );
+            Finding::ok(subject, text)
+        }
+    }
+}

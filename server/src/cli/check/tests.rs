@@ -1,0 +1,193 @@
+use std::{path::Path, sync::mpsc};
+
+use super::*;
+use crate::broker::{Error, ErrorKind};
+
+const TEXT: &str = r#"
+[clusters.main]
+address = "kafka://user:S3cretMarker@broker"
+[clusters.far]
+address = "kafka://far"
+[subscriptions.orders]
+cluster = "main"
+topics = ["orders", "bills"]
+group = "shipping"
+start = "earliest"
+order = "none"
+dead_letter.topic = "dead"
+[subscriptions.events]
+cluster = "far"
+topics = ["events"]
+group = "audit"
+start = "latest"
+order = "lane"
+on_reject = "hold"
+"#;
+
+fn configured() -> Config {
+    config::parse(TEXT, Path::new("ackgate.toml"), []).unwrap()
+}
+
+fn topic(name: &str) -> TopicFacts {
+    TopicFacts {
+        name: name.to_owned(),
+        partitions: 8,
+        leaderless: 0,
+        replicas: 3,
+        in_sync: 3,
+        min_in_sync: Some(2),
+        max_message_bytes: Some(1_048_588),
+    }
+}
+
+/// Findings about the cluster `main`, as `level: text`.
+fn about(facts: Vec<TopicFacts>) -> Vec<String> {
+    let config = configured();
+    rules::cluster(&config, &config.clusters[1], Ok(facts))
+        .iter()
+        .map(|finding| format!("{}: {}", finding.level.word(), finding.text))
+        .collect()
+}
+
+fn with_dead(change: impl FnOnce(&mut TopicFacts)) -> Vec<String> {
+    let mut dead = topic("dead");
+    change(&mut dead);
+    let all = about(vec![topic("orders"), topic("bills"), dead]);
+    assert_eq!(
+        all[..3],
+        [
+            "ok: broker:9092: answers",
+            "ok: topic bills: partitions: 8",
+            "ok: topic orders: partitions: 8",
+        ]
+    );
+    all[3..].to_vec()
+}
+
+#[test]
+fn a_cluster_that_has_everything_is_all_ok() {
+    assert_eq!(
+        with_dead(|_| {}),
+        ["ok: dead-letter topic dead takes writes: 3 of 3 replicas in sync, at least 2 needed"]
+    );
+}
+
+#[test]
+fn missing_topics_are_errors() {
+    assert_eq!(
+        about(vec![topic("orders")]),
+        [
+            "ok: broker:9092: answers",
+            "ERROR: topic bills does not exist",
+            "ok: topic orders: partitions: 8",
+            "ERROR: dead-letter topic dead does not exist: the first rejected record would hold its \
+             lane",
+        ]
+    );
+}
+
+#[test]
+fn a_dead_letter_topic_must_take_writes() {
+    assert_eq!(
+        with_dead(|dead| dead.in_sync = 1),
+        [
+            "ERROR: dead-letter topic dead takes no writes now: 1 of 3 replicas are in sync, and \
+          min.insync.replicas is 2"
+        ]
+    );
+    assert_eq!(
+        with_dead(|dead| (dead.replicas, dead.in_sync) = (1, 1)),
+        [
+            "ERROR: dead-letter topic dead can never take a write: it has 1 replicas, and \
+             min.insync.replicas is 2",
+            "warning: dead-letter topic dead has one replica: it is lost with its broker",
+        ]
+    );
+    assert_eq!(
+        with_dead(|dead| dead.leaderless = 2),
+        ["ERROR: dead-letter topic dead: 2 of 8 partitions have no leader and take no writes"]
+    );
+    let unknown = with_dead(|dead| dead.min_in_sync = None);
+    assert!(unknown[0].starts_with("warning: dead-letter topic dead: its min.insync.replicas"));
+}
+
+#[test]
+fn a_dead_letter_topic_with_less_room_than_its_source_is_a_warning_with_both_sizes() {
+    let findings = with_dead(|dead| dead.max_message_bytes = Some(1000));
+    assert_eq!(findings.len(), 3, "{findings:?}");
+    for (finding, source) in findings[1..].iter().zip(["bills", "orders"]) {
+        let start = format!(
+            "warning: dead-letter topic dead takes messages up to 1000 bytes, and {source} up to \
+             1048588"
+        );
+        assert!(finding.starts_with(&start), "{finding}");
+    }
+}
+
+#[tokio::test]
+async fn one_cluster_that_fails_hides_nothing_of_the_others_and_no_secret_is_shown() {
+    let config = configured();
+    let ask = |cluster: &Cluster, topics: &[String], _: Duration| {
+        if cluster.name == "far" {
+            let detail = "connection refused".to_owned();
+            return Err(Error {
+                kind: ErrorKind::Transient,
+                detail,
+            });
+        }
+        assert_eq!(topics, ["bills", "dead", "orders"]);
+        Ok(topics.iter().map(|name| topic(name)).collect())
+    };
+    let findings = probed(&config, Duration::from_secs(20), ask).await;
+    let errors: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| finding.level == Level::Error)
+        .collect();
+    assert_eq!(errors.len(), 1, "{findings:?}");
+    assert_eq!(errors[0].subject, "cluster far");
+    assert_eq!(errors[0].text, "far:9092: connection refused");
+    let unchecked = &findings[1];
+    assert_eq!(unchecked.subject, "subscription events");
+    assert_eq!(unchecked.text, "not checked, for want of its cluster");
+    let shown = shown(&findings, 1, 1);
+    assert!(
+        shown.contains("dead-letter topic dead takes writes"),
+        "{shown}"
+    );
+    assert!(shown.ends_with("1 error, 1 warning"), "{shown}");
+    let json = serde_json::to_string(&findings).unwrap();
+    assert!(!shown.contains("S3cretMarker") && !json.contains("S3cretMarker"));
+    assert!(
+        json.contains(r#"{"level":"error","subject":"cluster far""#),
+        "{json}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_never_answers_is_given_up() {
+    let config = configured();
+    let (keep, gate) = mpsc::sync_channel::<()>(0);
+    let gate = std::sync::Arc::new(parking_lot::Mutex::new(gate));
+    let ask = move |_: &Cluster, _: &[String], _: Duration| {
+        // Ends when the test lets go of the sender.
+        assert!(gate.lock().recv().is_err());
+        Ok(Vec::new())
+    };
+    let given_up = probed(&config, Duration::from_secs(10), ask);
+    // Time stands still by itself as long as the probes block.
+    let hurry = async {
+        loop {
+            time::advance(Duration::from_secs(1)).await;
+            task::yield_now().await;
+        }
+    };
+    let findings = tokio::select! {
+        findings = given_up => findings,
+        () = hurry => unreachable!(),
+    };
+    drop(keep);
+    assert!(
+        findings[0].text.ends_with("no answer within 10s"),
+        "{findings:?}"
+    );
+}

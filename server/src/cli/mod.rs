@@ -1,0 +1,103 @@
+//! The commands of `ackgate`, one file each.
+//!
+//! Boundary: a command's `run` returns its exit code or an error; only
+//! [`failed`] turns errors into words and codes.
+
+use std::process::ExitCode;
+
+use crate::config::Problems;
+
+pub mod check;
+mod output;
+pub mod serve;
+
+/// Something went wrong.
+const FAILED: u8 = 1;
+/// The command line or the configuration is wrong; nothing was begun.
+const USAGE: u8 = 2;
+
+/// A gRPC gateway in front of Apache Kafka whose subscribers' verdicts decide the
+/// commits.
+#[derive(Debug, clap::Parser)]
+#[command(
+    version,
+    propagate_version = true,
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Run the gateway until SIGTERM or SIGINT.
+    Serve(serve::Args),
+    /// Check a configuration, and whether Kafka has what it needs.
+    Check(check::Args),
+    // /// Receive records of a subscription and answer them.
+    // Sub(sub::Args),
+    // /// Write lines or files to a topic.
+    // Pub(publish::Args),
+    // /// Show everything at work on an embedded broker.
+    // Demo(demo::Args),
+    // /// Measure the gateway against a direct consumer.
+    // Bench(bench::Args),
+}
+
+impl Cli {
+    /// Runs the command to its exit code.
+    ///
+    /// # Errors
+    /// Whatever stopped the command; [`failed`] puts it into words.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        // Boxed: one command's state must not be the size of the largest.
+        match self.command {
+            Command::Serve(args) => Box::pin(serve::run(args)).await,
+            Command::Check(args) => Box::pin(check::run(args)).await,
+            // Command::Sub(args) => Box::pin(sub::run(args)).await,
+            // Command::Pub(args) => Box::pin(publish::run(args)).await,
+            // Command::Demo(args) => Box::pin(demo::run(args)).await,
+            // Command::Bench(args) => Box::pin(bench::run(args)).await,
+        }
+    }
+}
+
+/// Says on standard error what went wrong, and with which code to end.
+#[must_use]
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    let (code, text) = match error.downcast_ref::<Problems>() {
+        Some(problems) => (USAGE, output::problems(problems)),
+        None => (FAILED, format!("error: {error:#}")),
+    };
+    output::complain(&text);
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_tells_the_exit_codes() {
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("Exit codes: 0 done, 1 failed, 2 wrong usage or configuration."));
+    }
+
+    #[test]
+    fn a_wrong_configuration_ends_with_another_code_than_a_failure() {
+        let problems = crate::config::parse("x = 1", "f.toml".as_ref(), []).unwrap_err();
+        // Also under the context that a command adds to it.
+        let wrong = anyhow::Error::new(problems).context("while loading");
+        assert_eq!(failed(&wrong), ExitCode::from(2));
+        assert_eq!(failed(&anyhow::anyhow!("no")), ExitCode::from(1));
+    }
+}

@@ -1,0 +1,3 @@
+//! What the gateway tells about itself.
+
+pub mod logs;

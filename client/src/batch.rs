@@ -27,7 +27,7 @@ pub struct Batch {
 }
 
 /// Attempt and delivery numbers that differ from 1, in offset order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Numbers(Vec<v1::Redelivery>);
 
 impl Batch {
@@ -103,6 +103,20 @@ impl Batch {
         self.numbers.of(offset)
     }
 
+    /// Keeps the first `count` records and returns a batch of the others, which may
+    /// be empty.
+    pub fn split_off(&mut self, count: usize) -> Self {
+        let mut first: Vec<_> = std::mem::take(&mut self.left).collect();
+        let rest = first.split_off(count.min(first.len()));
+        self.left = first.into_iter();
+        Self {
+            origin: Arc::clone(&self.origin),
+            left: rest.into_iter(),
+            numbers: self.numbers.clone(),
+            in_hand: self.in_hand,
+        }
+    }
+
     /// Acks all that is left.
     pub fn ack_all(mut self) {
         let settler = Arc::clone(&self.origin.settler);
@@ -130,6 +144,11 @@ impl Batch {
     /// Releases all that is left; see [`Delivery::release`].
     pub fn release_all(mut self) {
         self.answer(&Answer::Released);
+    }
+
+    /// Gives no verdict on all that is left; see [`Delivery::leave`].
+    pub fn leave_all(mut self) {
+        self.in_hand = false;
     }
 
     /// Asks for more time for all that is left; see [`Delivery::extend`].

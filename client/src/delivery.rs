@@ -89,6 +89,12 @@ impl Delivery {
         self.answer(Answer::Released);
     }
 
+    /// Gives no verdict at all, as if the program had been lost with it: the record
+    /// comes again after its deadline, or at once when the session ends or is closed.
+    pub fn leave(mut self) {
+        self.answered = true;
+    }
+
     /// Says that work goes on: the deadline for the verdict becomes now plus `by`,
     /// above 0 and at most 600 s (more is cut), 1 h in total.
     pub fn extend(&self, by: Duration) {

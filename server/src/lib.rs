@@ -2,3 +2,8 @@
 
 pub mod broker;
 pub mod config;
+
+pub mod cli {
+    //! One file per command.
+    pub mod sub;
+}

@@ -34,7 +34,7 @@ const CLOSE_SLACK: Duration = Duration::from_secs(2);
 /// in the background; [`close`](Self::close) also waits for the gateway.
 #[derive(Debug)]
 pub struct Subscriber {
-    /// Taken by `close`.
+    /// Until `close` has seen its end.
     driver: Option<JoinHandle<Result<(), Error>>>,
     queue: mpsc::Receiver<Result<Batch, Error>>,
     /// What is left of the batch that the stream is in.
@@ -150,22 +150,27 @@ impl Subscriber {
 
     /// Sends the verdicts given so far, says goodbye and waits for the gateway to
     /// end the stream. Deliveries still in hand are released: answer them first.
+    /// Afterwards the stream has ended; calling it again does no harm.
+    ///
+    /// Cancel safe: the goodbye goes on in the background.
     ///
     /// # Errors
     /// The stream was lost, or its end did not come within
     /// [`Builder::close_timeout`]: the last verdicts may not count, and the gateway
     /// then hands those records out again.
-    pub async fn close(mut self) -> Result<Stats, Error> {
+    pub async fn close(&mut self) -> Result<Stats, Error> {
         self.say_goodbye();
-        if let Some(mut driver) = self.driver.take() {
+        if let Some(driver) = &mut self.driver {
             let timeout = self.close_timeout;
-            match time::timeout(timeout + CLOSE_SLACK, &mut driver).await {
+            let ended = time::timeout(timeout.saturating_add(CLOSE_SLACK), &mut *driver).await;
+            if ended.is_err() {
+                driver.abort();
+            }
+            self.driver = None;
+            match ended {
                 Ok(Ok(result)) => result?,
                 Ok(Err(_)) => return Err(Error::Ended),
-                Err(_) => {
-                    driver.abort();
-                    return Err(Error::NotClosed(timeout));
-                }
+                Err(_) => return Err(Error::NotClosed(timeout)),
             }
         }
         Ok(self.counters.snapshot())

@@ -190,7 +190,15 @@ async fn close_sends_what_was_gathered_and_says_goodbye() {
     for _ in 1..4 {
         delivery(&mut subscriber).await.ack();
     }
-    let closing = tokio::spawn(subscriber.close());
+    let closing = tokio::spawn(async move {
+        let closed = subscriber.close().await;
+        assert!(
+            subscriber.next().await.is_none(),
+            "a closed stream has ended"
+        );
+        assert_eq!(subscriber.close().await.unwrap(), subscriber.stats());
+        closed
+    });
     let named = by_offset(&session.goodbye().await);
     let offsets: Vec<_> = named.into_keys().map(|(_, offset)| offset).collect();
     assert_eq!(
@@ -217,7 +225,7 @@ async fn dropped_subscriber_says_goodbye_too() {
 async fn close_does_not_wait_for_ever() {
     let mut gateway = Gateway::start().await;
     let builder = gateway.builder().close_timeout(Duration::from_millis(20));
-    let (subscriber, _session) = gateway.subscribe_with(builder).await;
+    let (mut subscriber, _session) = gateway.subscribe_with(builder).await;
     let result = within("close", subscriber.close()).await;
     assert!(matches!(result, Err(Error::NotClosed(_))), "{result:?}");
 }

@@ -134,6 +134,53 @@ async fn dropped_batch_fails_what_is_left_in_it() {
 }
 
 #[tokio::test]
+async fn delivery_that_is_left_gets_no_verdict() {
+    let mut gateway = Gateway::start().await;
+    let (mut subscriber, session) = gateway.subscribe().await;
+    session.batch(1, 0..3).await;
+    session.batch(1, 3..6).await;
+    let mut taken = deliveries(&mut subscriber, 3).await;
+    taken.pop().unwrap().ack();
+    taken.into_iter().for_each(Delivery::leave);
+    within("a batch", subscriber.next_batch())
+        .await
+        .unwrap()
+        .unwrap()
+        .leave_all();
+    drop(subscriber);
+    assert_eq!(ranges(&session.goodbye().await), [(2, 2)]);
+}
+
+#[tokio::test]
+async fn parts_of_a_batch_can_be_answered_apart() {
+    let mut gateway = Gateway::start().await;
+    let builder = gateway.builder().flush(Duration::from_secs(60), 7);
+    let (mut subscriber, mut session) = gateway.subscribe_with(builder).await;
+    let again = v1::Redelivery {
+        first_offset: 0,
+        last_offset: 6,
+        attempt: 2,
+        delivery: 3,
+    };
+    session.batch_with(1, 0..7, vec![again]).await;
+    let mut batch = within("a batch", subscriber.next_batch())
+        .await
+        .unwrap()
+        .unwrap();
+    let mut rest = batch.split_off(3);
+    assert!(rest.split_off(10).is_empty());
+    batch.ack_all();
+    rest.reject_all("code", "reason");
+    let verdicts = session.settle().await.verdicts;
+    let said: Vec<_> = verdicts
+        .iter()
+        .map(|it| (it.first_offset, last(it), it.outcome()))
+        .collect();
+    assert_eq!(said, [(0, 2, Outcome::Acked), (3, 6, Outcome::Rejected)]);
+    assert!(verdicts.iter().all(|it| it.delivery == Some(3)));
+}
+
+#[tokio::test]
 async fn verdicts_carry_code_reason_and_delay() {
     let mut gateway = Gateway::start().await;
     let builder = gateway.builder().flush(Duration::from_secs(60), 4);

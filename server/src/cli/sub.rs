@@ -35,10 +35,14 @@ const REASON: &str = "ackgate sub was told to give this verdict";
 /// After this long without the gateway the command says what it waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Exit code of a second signal, which does not wait for the goodbye.
+const INTERRUPTED: u8 = 130;
+
 /// Arguments of `ackgate sub`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 it was stopped, or came to --max or \
-    --exit-when-idle; 1 the gateway refused, or the last verdicts may not count.")]
+    --exit-when-idle; 1 the gateway refused, or the last verdicts may not count; \
+    130 it was stopped a second time.")]
 pub struct Args {
     /// The subscription to read, as the gateway's configuration names it.
     subscription: String,
@@ -104,22 +108,19 @@ enum Verdict {
 /// standard output cannot be written.
 pub async fn run(args: Args) -> Result<ExitCode> {
     let mut stop = Stop::new()?;
-    let subscriber = tokio::select! {
+    let mut subscriber = tokio::select! {
         subscriber = connect(&args) => subscriber?,
         () = stop.asked() => return Ok(ExitCode::SUCCESS),
     };
     let mut work = Work::new(&args);
-    let mut subscriber = subscriber;
     let result = work.receive(&mut subscriber, &mut stop).await;
-    let counted = subscriber.stats();
     let closed = tokio::select! {
         closed = subscriber.close() => closed,
-        () = stop.asked() => return Ok(ExitCode::from(130)),
+        () = stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
     };
-    let stats = closed.as_ref().copied().unwrap_or(counted);
-    work.summary(&stats).print(args.json);
+    work.summary(&subscriber.stats()).print(args.json);
     result?;
-    closed.context("the last verdicts may not count: the records come again")?;
+    closed.context("the last verdicts may not count: their records come again")?;
     Ok(ExitCode::SUCCESS)
 }
 

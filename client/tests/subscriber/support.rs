@@ -1,7 +1,7 @@
 //! A gateway under the control of a test: it hands every session to the test and
 //! sends what the test says.
 
-use std::{collections::BTreeMap, net::SocketAddr, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr, pin::Pin, time::Duration};
 
 use ackgate_client::{Builder, Stats, Subscriber};
 use ackgate_proto::{
@@ -144,8 +144,18 @@ async fn serve(
         .build()
         .unwrap();
     let (sessions, receiver) = mpsc::channel(4);
-    let listening = runtime.spawn(TcpListener::bind(address));
-    let listener = listening.await.unwrap().unwrap();
+    // The port of a killed gateway is free only once its runtime has gone.
+    let listening = runtime.spawn(async move {
+        loop {
+            match TcpListener::bind(address).await {
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                listener => return listener,
+            }
+        }
+    });
+    let listener = within("the port", listening).await.unwrap().unwrap();
     let address = listener.local_addr().unwrap();
     let service =
         GatewayServiceServer::new(Service { sessions, headers }).max_decoding_message_size(4 << 20);

@@ -1,1 +1,116 @@
-//! Subscribes to Kafka records through an ackgate gateway.
+//! Subscribes to Kafka records through an ackgate gateway: no consumer group, no
+//! rebalance callbacks, no offsets. A [`Subscriber`] is a stream of deliveries;
+//! each is answered with a verdict, and the verdicts alone decide what the gateway
+//! commits to Kafka.
+//!
+//! ```no_run
+//! use ackgate_client::Subscriber;
+//! use futures::StreamExt as _;
+//!
+//! # async fn store(order: &[u8]) -> std::io::Result<()> { Ok(()) }
+//! # async fn example() -> Result<(), ackgate_client::Error> {
+//! let mut orders = Subscriber::connect("http://127.0.0.1:7654", "orders").await?;
+//! while let Some(delivery) = orders.next().await {
+//!     let delivery = delivery?;
+//!     match delivery.value() {
+//!         None => delivery.reject("empty", "an order has a value"),
+//!         Some(order) => match store(order).await {
+//!             Ok(()) => delivery.ack(),
+//!             Err(error) => delivery.fail(error.to_string()),
+//!         },
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Verdicts
+//!
+//! | call | meaning | uses an attempt |
+//! |---|---|---|
+//! | [`ack`](Delivery::ack) | done | no |
+//! | [`reject`](Delivery::reject) | never: dead-letter it now | no |
+//! | [`fail`](Delivery::fail), [`fail_after`](Delivery::fail_after) | not this time: again after a backoff | yes |
+//! | [`release`](Delivery::release) | not started: again at once, elsewhere if possible | no |
+//! | dropped without a verdict | as `fail`, with code `dropped` | yes |
+//! | [`leave`](Delivery::leave) | no verdict: the deadline passes, or the session ends | if the deadline passes |
+//!
+//! [`extend`](Delivery::extend) asks for more time and is no verdict. Verdicts may
+//! be given in any order, from any thread or task, while the stream goes on; at
+//! most the [credit](Builder::credit) is in hand at a time. They are gathered for
+//! 5 ms or 1,024 records, and acks of records that follow each other go out as one
+//! range.
+//!
+//! # What is guaranteed
+//!
+//! A record that was acked counts as done once the gateway has the ack; if the
+//! connection or the gateway is lost before, the record is delivered again. So
+//! **a record can come more than once**: topic, partition and offset tell it apart.
+//! The subscriber connects again by itself, and verdicts on deliveries of the lost
+//! session no longer count ([`Stats::stale_answers`]). [`Subscriber::close`] waits
+//! until the gateway has taken every verdict given before.
+//!
+//! # Whole batches
+//!
+//! Programs that work on many records at once take the batches as they come and
+//! answer each with a handful of numbers:
+//!
+//! ```no_run
+//! # use ackgate_client::{Error, Subscriber};
+//! # async fn insert(rows: &[(i64, Option<&[u8]>)]) -> std::io::Result<()> { Ok(()) }
+//! # async fn example(mut orders: Subscriber) -> Result<(), Error> {
+//! while let Some(batch) = orders.next_batch().await? {
+//!     let rows: Vec<_> = batch.records().map(|it| (it.offset(), it.value())).collect();
+//!     match insert(&rows).await {
+//!         Ok(()) => batch.ack_all(),
+//!         Err(error) => batch.fail_all("database", error.to_string()),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Several at a time
+//!
+//! ```no_run
+//! # use ackgate_client::{Delivery, Error, Subscriber};
+//! use std::time::Duration;
+//! use futures::{StreamExt as _, TryStreamExt as _};
+//!
+//! # async fn handle(delivery: Delivery) {}
+//! # async fn example() -> Result<(), Error> {
+//! let orders = Subscriber::builder("http://127.0.0.1:7654", "orders")
+//!     .subscriber_id("billing-7")
+//!     .credit(64, 16 << 20)
+//!     .ack_deadline(Duration::from_secs(120))
+//!     .connect()
+//!     .await?;
+//! orders
+//!     .try_for_each_concurrent(64, |delivery| async {
+//!         handle(delivery).await;
+//!         Ok(())
+//!     })
+//!     .await
+//! # }
+//! ```
+
+mod batch;
+mod delivery;
+mod error;
+mod options;
+mod reconnect;
+mod record;
+mod session;
+mod settler;
+mod stats;
+mod subscriber;
+mod writer;
+
+pub use batch::Batch;
+pub use delivery::Delivery;
+pub use error::Error;
+pub use options::{Builder, Confirm};
+pub use record::{Record, TimestampType};
+pub use stats::{Problem, ProblemKind, Stats};
+pub use subscriber::Subscriber;
+pub use tonic::Code;

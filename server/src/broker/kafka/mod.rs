@@ -1,1 +1,3 @@
 //! All of rdkafka.
+
+pub mod embedded;

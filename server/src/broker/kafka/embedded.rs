@@ -54,7 +54,7 @@ impl Default for Options {
 /// Requests that the broker can be told to refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusable {
-    /// Writing records. The producer sees that it is not allowed to.
+    /// Writing records. The producer sees a policy that they violate, which is final.
     Write,
     /// Committing offsets. The consumer sees that it is not allowed to.
     Commit,
@@ -155,7 +155,7 @@ impl Embedded {
             let (api, error) = match requests {
                 Refusable::Write => (
                     RDKafkaApiKey::Produce,
-                    RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+                    RDKafkaRespErr::RD_KAFKA_RESP_ERR_POLICY_VIOLATION,
                 ),
                 Refusable::Commit => (
                     RDKafkaApiKey::OffsetCommit,

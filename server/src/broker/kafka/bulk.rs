@@ -132,10 +132,7 @@ impl Bulk {
         );
         let producer = config
             .create_with_context(Reports::default())
-            .map_err(|error| Error {
-                kind: ErrorKind::Operator,
-                detail: format!("the Kafka client refuses its settings: {error}"),
-            })?;
+            .map_err(|error| settings_refused(&error))?;
         Ok(Self { producer, sent: 0 })
     }
 
@@ -325,6 +322,20 @@ fn headers(headers: &[(String, Vec<u8>)]) -> Option<OwnedHeaders> {
             value: Some(value.as_slice()),
         })
     }))
+}
+
+/// The client library's refusal, without the value: it may be a secret.
+pub(super) fn settings_refused(error: &KafkaError) -> Error {
+    let detail = match error {
+        KafkaError::ClientConfig(_, _, name, _) => {
+            format!("property {name} is unknown to the Kafka client, or its value is not valid")
+        }
+        _ => format!("the Kafka client refuses its settings: {error}"),
+    };
+    Error {
+        kind: ErrorKind::Operator,
+        detail,
+    }
 }
 
 fn missing(topic: &str, why: &str) -> Error {
@@ -522,10 +533,11 @@ mod tests {
     }
 
     #[test]
-    fn unknown_property_is_refused_at_the_start() {
+    fn unknown_property_is_refused_at_the_start_without_its_value() {
         let broker = broker();
-        let error = Bulk::new(&cluster(&broker, &[("no.such", "1")]), Acks::All).unwrap_err();
+        let error = Bulk::new(&cluster(&broker, &[("no.such", "hidden")]), Acks::All).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Operator);
         assert!(error.detail.contains("no.such"), "{error}");
+        assert!(!error.detail.contains("hidden"), "{error}");
     }
 }

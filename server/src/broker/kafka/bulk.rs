@@ -326,11 +326,10 @@ fn headers(headers: &[(String, Vec<u8>)]) -> Option<OwnedHeaders> {
 
 /// The client library's refusal, without the value: it may be a secret.
 pub(super) fn settings_refused(error: &KafkaError) -> Error {
-    let detail = match error {
-        KafkaError::ClientConfig(_, _, name, _) => {
-            format!("property {name} is unknown to the Kafka client, or its value is not valid")
-        }
-        _ => format!("the Kafka client refuses its settings: {error}"),
+    let detail = if let KafkaError::ClientConfig(_, _, name, _) = error {
+        format!("property {name} is unknown to the Kafka client, or its value is not valid")
+    } else {
+        format!("the Kafka client refuses its settings: {error}")
     };
     Error {
         kind: ErrorKind::Operator,

@@ -72,11 +72,6 @@ impl Topics {
     /// It has members, does not exist, or the cluster does not answer in time.
     pub fn delete_group(&self, group: &str) -> Result<(), Error> {
         let answers = block_on(self.admin.delete_groups(&[group], &self.options));
-        let answers = answers.map(|all| {
-            all.into_iter()
-                .map(|answer| answer.map_err(|(name, code)| (name, code)))
-                .collect()
-        });
         settle(group, "deleted", answers)
     }
 }

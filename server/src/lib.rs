@@ -3,3 +3,5 @@
 pub mod broker;
 pub mod cli;
 pub mod config;
+pub mod consumer;
+pub mod session;

@@ -1,5 +1,7 @@
 //! What a lane asks the outside to do.
 
+use std::collections::VecDeque;
+
 use crate::{Offset, OffsetRange, Position, Subscriber};
 
 /// Why a record is dead-lettered.
@@ -70,6 +72,12 @@ pub enum Effect {
         /// Settled offsets; offsets in between that the log does not have are included.
         range: OffsetRange,
     },
+    /// The records of `range`, just passed in, had settled before: their bodies are
+    /// not needed. Comes only where records are read a second time.
+    Skipped {
+        /// Offsets passed in again.
+        range: OffsetRange,
+    },
     /// Records of `range` that were unsettled are no longer in the log: released
     /// and to be reported. `Settled` follows for them.
     Lost {
@@ -86,4 +94,90 @@ pub enum Effect {
     /// The drain is over: nothing is out, no dead letter is awaited and the last
     /// `Commit`, if one was due, has been asked for. No effect follows.
     Drained,
+}
+
+/// Effects not yet taken, in order; neighbouring ones of a kind become one.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    effects: VecDeque<Effect>,
+    /// Grows while neighbours settle, and joins the queue before anything but returns.
+    settled: Option<OffsetRange>,
+}
+
+impl Queue {
+    /// Adds an effect of a kind that stands alone.
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.flush();
+        self.effects.push_back(effect);
+    }
+
+    /// Adds [`Effect::Returned`].
+    pub(crate) fn returned(&mut self, subscriber: Subscriber, range: OffsetRange, why: Return) {
+        if let Some(Effect::Returned {
+            subscriber: before,
+            range: last,
+            why: because,
+        }) = self.effects.back_mut()
+            && (*before, *because) == (subscriber, why)
+            && let Some(joined) = join(*last, range)
+        {
+            *last = joined;
+            return;
+        }
+        self.effects.push_back(Effect::Returned {
+            subscriber,
+            range,
+            why,
+        });
+    }
+
+    /// Adds [`Effect::Settled`].
+    pub(crate) fn settled(&mut self, range: OffsetRange) {
+        if let Some(joined) = self.settled.and_then(|last| join(last, range)) {
+            self.settled = Some(joined);
+            return;
+        }
+        self.flush();
+        self.settled = Some(range);
+    }
+
+    /// Adds [`Effect::Lost`].
+    pub(crate) fn lost(&mut self, range: OffsetRange) {
+        self.push(Effect::Lost { range });
+    }
+
+    /// Adds [`Effect::Skipped`].
+    pub(crate) fn skipped(&mut self, range: OffsetRange) {
+        self.flush();
+        if let Some(Effect::Skipped { range: last }) = self.effects.back_mut()
+            && let Some(joined) = join(*last, range)
+        {
+            *last = joined;
+            return;
+        }
+        self.effects.push_back(Effect::Skipped { range });
+    }
+
+    /// Takes the oldest.
+    pub(crate) fn pop(&mut self) -> Option<Effect> {
+        if self.effects.is_empty() {
+            self.flush();
+        }
+        self.effects.pop_front()
+    }
+
+    fn flush(&mut self) {
+        if let Some(range) = self.settled.take() {
+            self.effects.push_back(Effect::Settled { range });
+        }
+    }
+}
+
+/// One run of two where the second follows the first without a gap.
+fn join(first: OffsetRange, second: OffsetRange) -> Option<OffsetRange> {
+    if first.end() == second.first().position() {
+        OffsetRange::new(first.first(), second.end())
+    } else {
+        None
+    }
 }

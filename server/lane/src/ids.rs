@@ -109,7 +109,10 @@ impl OffsetRange {
     /// The single offset.
     #[must_use]
     pub const fn one(offset: Offset) -> Self {
-        Self { first: offset, end: offset.next() }
+        Self {
+            first: offset,
+            end: offset.next(),
+        }
     }
 
     /// First offset of the run.
@@ -141,6 +144,18 @@ impl OffsetRange {
     #[must_use]
     pub const fn contains(self, offset: Offset) -> bool {
         self.first.0 <= offset.0 && offset.0 < self.end.0
+    }
+
+    /// The part from `position` on; `None` if nothing is left.
+    #[must_use]
+    pub fn from(self, position: Position) -> Option<Self> {
+        Self::new(self.first.max(position.offset()), self.end)
+    }
+
+    /// The part below `position`; `None` if there is none.
+    #[must_use]
+    pub fn below(self, position: Position) -> Option<Self> {
+        Self::new(self.first, self.end.min(position))
     }
 
     /// The part that both runs share.

@@ -1,10 +1,18 @@
 //! [`Lane`]: inputs in, effects out.
-
-use std::time::Duration;
+//!
+//! **Boundary**: the door of the crate. Inputs are decided in the file of their
+//! subject (`fetch`, `delivery`, `judge`, `settle`, `rewind`); here is what they
+//! share: the state, the time, and the turn that ends each of them.
 
 use crate::{
-    Answer, Effect, Epoch, Generation, Offset, OffsetRange, Policy, Position, Subscriber, Target,
-    Time, Verdict,
+    Effect, Epoch, Generation, Offset, OffsetRange, Policy, Position, Return, Time,
+    commit::Commits,
+    effect::Queue,
+    jitter::Jitter,
+    memory::{Ended, Refusals},
+    rewind::Rewind,
+    slot::State,
+    window::Window,
 };
 
 /// Where a lane begins.
@@ -51,210 +59,184 @@ pub enum SeekOutcome {
     Failed,
 }
 
-/// A run of records that may be handed out now, uniform in its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// The run; any non-empty part of it from its first offset on may be taken.
-    pub range: OffsetRange,
-    /// The attempt this hand-over would be, 1 or more.
-    pub attempt: u32,
-    /// The delivery this hand-over would be, 1 or more.
-    pub delivery: u32,
-    /// Hand it out with nothing else in the batch: it may have killed subscribers.
-    pub alone: bool,
-    /// Lane order: only this subscriber may take it, while it has records of the lane out.
-    pub owner: Option<Subscriber>,
-}
-
-/// What a lane waits for that is not a verdict; each has a way forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// Lane order: the backoff of the record at the floor ends at `until`.
-    Backoff {
-        /// The failed record.
-        offset: Offset,
-        /// When the seek back comes.
-        until: Time,
-    },
-    /// A seek has been asked for and not been answered.
-    Seeking,
-    /// The dead letter at the floor is not confirmed yet, or is tried again at `retry`.
-    DeadLetter {
-        /// The record.
-        offset: Offset,
-        /// The next try, if the last one failed.
-        retry: Option<Time>,
-    },
-    /// `on_reject = hold`: an operator must act.
-    Operator {
-        /// The record.
-        offset: Offset,
-    },
-    /// The drain goes on until `deadline` at most.
-    Draining {
-        /// The end of it.
-        deadline: Time,
-    },
-}
-
-/// A lane as operators see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The floor: lowest unsettled offset, else the next offset to fetch.
-    pub floor: Option<Position>,
-    /// What Kafka has confirmed.
-    pub committed: Option<Position>,
-    /// The next offset to fetch.
-    pub next: Option<Position>,
-    /// Records received and not settled.
-    pub unsettled: u64,
-    /// Records out.
-    pub in_flight: u64,
-    /// Records waiting for their not-before time.
-    pub delayed: u64,
-    /// What it waits for, if not for verdicts.
-    pub hold: Option<Hold>,
-}
-
 /// The state of one (topic, partition) while assigned.
 #[derive(Debug)]
 pub struct Lane {
-    policy: Policy,
+    /// Fixed for the lane's life.
+    pub(crate) policy: Policy,
+    /// Which assignment and history this is; for its owner's eyes.
     start: Start,
+    /// Active, draining or done.
+    pub(crate) phase: Phase,
+    /// Everything received and not below the floor.
+    pub(crate) window: Window,
+    /// The next offset to fetch.
+    pub(crate) next: Option<Position>,
+    /// The first record received: nothing below it was ever handed out.
+    pub(crate) origin: Option<Position>,
+    /// Lane order: the way back to the floor.
+    pub(crate) rewind: Rewind,
+    /// Lane order: the lowest failure of the current input, and when its wait ends.
+    pub(crate) failure: Option<(Offset, Time)>,
+    /// The committed position.
+    pub(crate) commits: Commits,
+    /// Deliveries that ended without settling their record.
+    pub(crate) ended: Ended,
+    /// Records below the floor that were not acked.
+    pub(crate) refusals: Refusals,
+    /// Spreads retries.
+    pub(crate) jitter: Jitter,
+    /// Not yet taken.
+    pub(crate) effects: Queue,
 }
 
-#[allow(unused_variables, clippy::todo, reason = "skeleton")]
+/// How far the lane's life has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Everything goes.
+    Active,
+    /// Nothing new goes out; verdicts count.
+    Draining { deadline: Time },
+    /// Nothing counts and nothing is asked for.
+    Done,
+}
+
 impl Lane {
     /// Begins a lane.
     #[must_use]
     pub fn new(policy: Policy, start: Start) -> Self {
-        Self { policy, start }
+        Self {
+            policy,
+            start,
+            phase: Phase::Active,
+            window: Window::default(),
+            next: start.position,
+            origin: None,
+            rewind: Rewind::None,
+            failure: None,
+            commits: Commits::new(start.position, start.committed),
+            ended: Ended::default(),
+            refusals: Refusals::default(),
+            jitter: Jitter::new(start.seed),
+            effects: Queue::default(),
+        }
     }
 
-    /// Takes records that were fetched: every offset of `range` exists in the log.
-    /// Calls come in offset order; offsets between two calls do not exist (any
-    /// more). After a seek the calls begin again at the seek's target.
-    pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
-        todo!()
-    }
-
-    /// `range`, the beginning of what `ready` returned, goes to `subscriber`, whose
-    /// deadline for it is `ack_deadline` from the hand-over to the transport.
-    pub fn handle_dispatched(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        range: OffsetRange,
-        ack_deadline: Duration,
-    ) {
-        todo!()
-    }
-
-    /// What was dispatched has been handed to the transport: deadlines start.
-    pub fn handle_sent(&mut self, now: Time, subscriber: Subscriber, range: OffsetRange) {
-        todo!()
-    }
-
-    /// Takes a verdict and appends what became of each part of it to `answers`.
-    pub fn handle_verdict(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        target: Target,
-        verdict: Verdict,
-        answers: &mut Vec<Answer>,
-    ) {
-        todo!()
-    }
-
-    /// Moves deadlines to `by` from now, at most 1 h after the hand-over.
-    pub fn handle_extend(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        target: Target,
-        by: Duration,
-        answers: &mut Vec<Answer>,
-    ) {
-        todo!()
-    }
-
-    /// Takes back everything that is out to `subscriber`, whose stream has died:
-    /// no attempt is used, the delivery counts.
-    pub fn handle_subscriber_lost(&mut self, now: Time, subscriber: Subscriber) {
-        todo!()
-    }
-
-    /// Takes back everything that is out to `subscriber`, who has said goodbye: as
-    /// if it had released it.
-    pub fn handle_subscriber_closed(&mut self, now: Time, subscriber: Subscriber) {
-        todo!()
-    }
-
-    /// The record, ready to go out, is larger than its subscriber accepts: it goes
-    /// the way of rejected records with cause oversize.
-    pub fn handle_oversize(&mut self, now: Time, offset: Offset) {
-        todo!()
-    }
-
-    /// Takes the answer to `Effect::DeadLetter`.
-    pub fn handle_dead_letter(&mut self, now: Time, offset: Offset, outcome: DeadLetterOutcome) {
-        todo!()
-    }
-
-    /// Takes the answer to `Effect::Commit`.
+    /// Takes the answer to [`Effect::Commit`].
     pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
-        todo!()
-    }
-
-    /// Takes the answer to `Effect::Seek`.
-    pub fn handle_seek(&mut self, now: Time, outcome: SeekOutcome) {
-        todo!()
+        // Beyond the floor nothing was ever asked for.
+        if self.floor() >= Some(position) {
+            self.commits.answered(position, outcome);
+        }
+        self.end_turn(now);
     }
 
     /// The time of [`Self::poll_timeout`] has come, or any other.
     pub fn handle_timeout(&mut self, now: Time) {
-        todo!()
+        if self.phase == Phase::Done {
+            return;
+        }
+        while let Some((range, slot)) = self.window.due(now) {
+            match slot.state {
+                State::Out { .. } => self.expire(now, range, slot),
+                State::Delayed { late, .. } => {
+                    self.window.set(range, slot.with(State::Ready { late }));
+                }
+                State::DeadLettering { cause, tries, .. } => {
+                    self.ask_for_dead_letter(range, slot, cause, tries);
+                }
+                State::Ready { .. }
+                | State::Dispatched { .. }
+                | State::Unread { .. }
+                | State::Acked { .. }
+                | State::Refused { .. }
+                | State::Held { .. }
+                | State::Settled { .. } => break,
+            }
+        }
+        self.end_turn(now);
     }
 
     /// Ends hand-overs; verdicts count until everything out is answered or
     /// `deadline` comes, then the last commit is asked for and the lane is done.
+    /// Of several drains the earliest deadline holds.
     pub fn begin_drain(&mut self, now: Time, deadline: Time) {
-        todo!()
+        match self.phase {
+            Phase::Active => self.phase = Phase::Draining { deadline },
+            Phase::Draining { deadline: before } => {
+                self.phase = Phase::Draining {
+                    deadline: before.min(deadline),
+                };
+            }
+            Phase::Done => return,
+        }
+        self.end_turn(now);
     }
 
     /// The next thing to do; call until `None` after every input.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        todo!()
+        self.effects.pop()
     }
 
-    /// When to call [`Self::handle_timeout`] next.
+    /// The assignment that this lane is.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        todo!()
+    pub const fn generation(&self) -> Generation {
+        self.start.generation
     }
 
-    /// The next run to hand out, if there is one and the lane may.
+    /// The history that this lane belongs to.
     #[must_use]
-    pub fn ready(&self) -> Option<Ready> {
-        todo!()
+    pub const fn epoch(&self) -> Epoch {
+        self.start.epoch
     }
 
-    /// How many more records may be fetched now, within the window.
-    #[must_use]
-    pub fn room(&self) -> u32 {
-        todo!()
+    /// What follows from an input, whichever it was.
+    pub(crate) fn end_turn(&mut self, now: Time) {
+        if self.phase == Phase::Done {
+            return;
+        }
+        self.void_above_failure();
+        self.advance_prefix();
+        self.advance_rewind(now);
+        let Some(floor) = self.floor() else {
+            self.advance_drain(now);
+            return;
+        };
+        self.ended.forget_below(floor);
+        let (interval, settlements) = (self.policy.commit_interval, self.policy.commit_settlements);
+        if let Some(position) = self.commits.poll(now, floor, interval, settlements) {
+            self.effects.push(Effect::Commit { position });
+        }
+        self.advance_drain(now);
     }
 
-    /// The floor.
-    #[must_use]
-    pub fn floor(&self) -> Option<Position> {
-        todo!()
+    /// Ends the drain if nothing is awaited or its time is over.
+    fn advance_drain(&mut self, now: Time) {
+        let Phase::Draining { deadline } = self.phase else {
+            return;
+        };
+        let counts = self.window.counts();
+        if now < deadline && counts.in_flight + counts.dead_lettering > 0 {
+            return;
+        }
+        self.take_back_all();
+        if let Some(position) = self.floor().and_then(|floor| self.commits.last(floor)) {
+            self.effects.push(Effect::Commit { position });
+        }
+        self.phase = Phase::Done;
+        self.effects.push(Effect::Drained);
     }
 
-    /// The lane as operators see it.
-    #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        todo!()
+    /// The drain has ended: what is still out is no one's any more.
+    fn take_back_all(&mut self) {
+        let mut rest = OffsetRange::new(Offset::new(0), Position::new(u64::MAX));
+        while let Some((piece, slot)) = rest.and_then(|rest| self.window.piece(rest)) {
+            rest = rest.and_then(|rest| rest.from(piece.end()));
+            if let Some(subscriber) = slot.state.holder() {
+                self.effects.returned(subscriber, piece, Return::Drained);
+                self.window
+                    .set(piece, slot.with(State::Ready { late: None }));
+            }
+        }
     }
 }

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 pub mod kafka;
+#[cfg(test)]
+pub(crate) mod memory;
 
 /// A topic and one of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,110 @@
+//! Records come in, for the first time or again.
+//!
+//! **Invariant**: only received offsets are waited for; what was received and is not
+//! there when read again is released and reported (L7).
+
+use crate::{
+    Lane, OffsetRange, Time,
+    lane::Phase,
+    rewind::Rewind,
+    slot::{Outcome, Slot, State},
+};
+
+impl Lane {
+    /// Takes records that were fetched: every offset of `range` exists in the log.
+    /// Calls come in offset order; offsets between two calls do not exist (any
+    /// more). After a seek the calls begin again at the seek's target.
+    ///
+    /// Records passed in twice change nothing; those settled already are answered
+    /// with [`Effect::Skipped`](crate::Effect::Skipped). A draining lane takes
+    /// nothing, nor does one that waits for a seek: it reads them again.
+    pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
+        if self.phase != Phase::Active || matches!(self.rewind, Rewind::Seeking { .. }) {
+            return;
+        }
+        let first = range.first().position();
+        let next = *self.next.get_or_insert(first);
+        self.origin.get_or_insert_with(|| first.max(next));
+        self.commits.begin_at(next);
+        if let Some(again) = range.below(next) {
+            self.skip_settled(again);
+        }
+        if let Some(fresh) = range.from(next) {
+            if let Some(jumped) = OffsetRange::new(next.offset(), fresh.first().position()) {
+                self.release_vanished(jumped);
+            }
+            self.receive(fresh);
+            self.next = Some(fresh.end());
+        }
+        self.end_turn(now);
+    }
+
+    /// `range`, from `next` on, is there.
+    fn receive(&mut self, range: OffsetRange) {
+        let mut from = range.first().position();
+        self.each_piece(range, |lane, piece, slot| {
+            if let Some(new) = OffsetRange::new(from.offset(), piece.first().position()) {
+                lane.admit(new, Slot::fresh(State::Ready { late: None }));
+            }
+            from = piece.end();
+            match slot.state {
+                State::Unread { .. } => lane.admit(piece, slot),
+                State::Settled { .. } => lane.effects.skipped(piece),
+                State::Ready { .. }
+                | State::Dispatched { .. }
+                | State::Out { .. }
+                | State::Delayed { .. }
+                | State::Acked { .. }
+                | State::Refused { .. }
+                | State::DeadLettering { .. }
+                | State::Held { .. } => {}
+            }
+        });
+        if let Some(new) = range.from(from) {
+            self.admit(new, Slot::fresh(State::Ready { late: None }));
+        }
+    }
+
+    /// Makes `piece` ready, unless it waits for a seek or has nothing left to try.
+    fn admit(&mut self, piece: OffsetRange, slot: Slot) {
+        if self.rewind != Rewind::None {
+            if !matches!(slot.state, State::Unread { .. }) {
+                self.window
+                    .set(piece, slot.with(State::Unread { late: None }));
+            }
+        } else if let Some(cause) = self.exhausted(slot) {
+            self.give_up(piece, slot, cause, None);
+        } else {
+            self.window
+                .set(piece, slot.with(State::Ready { late: None }));
+        }
+    }
+
+    /// The parts of `range` that are neither unsettled nor ahead have settled or
+    /// never counted.
+    fn skip_settled(&mut self, range: OffsetRange) {
+        let mut from = range.first().position();
+        self.each_piece(range, |lane, piece, slot| {
+            if let Some(gap) = OffsetRange::new(from.offset(), piece.first().position()) {
+                lane.effects.skipped(gap);
+            }
+            from = piece.end();
+            if matches!(slot.state, State::Settled { .. }) {
+                lane.effects.skipped(piece);
+            }
+        });
+        if let Some(rest) = range.from(from) {
+            self.effects.skipped(rest);
+        }
+    }
+
+    /// `range` was jumped over: what was to be read again there is gone.
+    fn release_vanished(&mut self, range: OffsetRange) {
+        self.each_piece(range, |lane, piece, slot| {
+            if matches!(slot.state, State::Unread { .. }) {
+                lane.effects.lost(piece);
+                lane.settle(piece, Outcome::Gone);
+            }
+        });
+    }
+}

@@ -1,0 +1,163 @@
+//! How a record reaches its end: acked, or given up and its dead letter confirmed.
+//!
+//! **Invariant**: a record settles once (L5), and a given-up one only after Kafka has
+//! confirmed its dead letter, unless the policy drops it (L3).
+
+use crate::{
+    Cause, DeadLetterOutcome, Effect, Lane, Offset, OffsetRange, OnReject, Order, Subscriber, Time,
+    lane::Phase,
+    slot::{Outcome, Slot, State},
+};
+
+impl Lane {
+    /// Takes the answer to [`Effect::DeadLetter`].
+    pub fn handle_dead_letter(&mut self, now: Time, offset: Offset, outcome: DeadLetterOutcome) {
+        if self.phase == Phase::Done {
+            return;
+        }
+        if let Some((_, slot)) = self.window.run_at(offset)
+            && let State::DeadLettering {
+                cause,
+                tries,
+                retry,
+            } = slot.state
+        {
+            let record = OffsetRange::one(offset);
+            match outcome {
+                DeadLetterOutcome::Stored => self.settle(record, Outcome::Refused),
+                DeadLetterOutcome::Failed if retry.is_none() => {
+                    let tries = tries.saturating_add(1);
+                    let delay = self.jitter.delay(&self.policy.dead_letter_backoff, tries);
+                    let retry = Some(now.after(delay));
+                    self.window.set(
+                        record,
+                        slot.with(State::DeadLettering {
+                            cause,
+                            tries,
+                            retry,
+                        }),
+                    );
+                }
+                DeadLetterOutcome::Failed => {}
+            }
+        }
+        self.end_turn(now);
+    }
+
+    /// `subscriber` has acked `piece`.
+    pub(crate) fn ack(&mut self, piece: OffsetRange, slot: Slot, subscriber: Subscriber) {
+        match self.policy.order {
+            Order::None | Order::Lane { skip_acked: true } => self.settle(piece, Outcome::Acked),
+            Order::Lane { skip_acked: false } => {
+                self.window
+                    .set(piece, slot.with(State::Acked { subscriber }));
+            }
+        }
+    }
+
+    /// `piece` gets no further delivery.
+    pub(crate) fn give_up(
+        &mut self,
+        piece: OffsetRange,
+        slot: Slot,
+        cause: Cause,
+        subscriber: Option<Subscriber>,
+    ) {
+        match self.policy.order {
+            Order::None => self.dispose(piece, slot, cause),
+            // A failure below may still void this, and its body be forgotten by the
+            // seek: nothing leaves the lane before everything below is decided.
+            Order::Lane { .. } => {
+                self.window
+                    .set(piece, slot.with(State::Refused { cause, subscriber }));
+            }
+        }
+    }
+
+    /// Lane order: acts on the decided records from the floor up to the first
+    /// undecided one; no failure can come below those any more.
+    pub(crate) fn advance_prefix(&mut self) {
+        if self.policy.order == Order::None {
+            return;
+        }
+        let mut all_settled = true;
+        let mut at = self.window.front();
+        while let Some((run, slot)) = at {
+            match slot.state {
+                State::Acked { .. } if all_settled => self.settle(run, Outcome::Acked),
+                State::Refused { cause, .. } => {
+                    self.dispose(run, slot, cause);
+                    all_settled &= self.policy.on_reject == OnReject::Drop;
+                }
+                State::Acked { .. } | State::Settled { .. } => {}
+                State::DeadLettering { .. } | State::Held { .. } => all_settled = false,
+                State::Ready { .. }
+                | State::Dispatched { .. }
+                | State::Out { .. }
+                | State::Delayed { .. }
+                | State::Unread { .. } => break,
+            }
+            at = OffsetRange::new(run.end().offset(), crate::Position::new(u64::MAX))
+                .and_then(|rest| self.window.piece(rest));
+        }
+    }
+
+    /// Asks for the dead letter of each record of `range`.
+    pub(crate) fn ask_for_dead_letter(
+        &mut self,
+        range: OffsetRange,
+        slot: Slot,
+        cause: Cause,
+        tries: u32,
+    ) {
+        self.window.set(
+            range,
+            slot.with(State::DeadLettering {
+                cause,
+                tries,
+                retry: None,
+            }),
+        );
+        let attempts = slot
+            .attempts
+            .saturating_add(u32::from(cause == Cause::Rejected));
+        for offset in (range.first().get()..range.end().get()).map(Offset::new) {
+            let deliveries = slot.deliveries;
+            self.effects.push(Effect::DeadLetter {
+                offset,
+                cause,
+                attempts,
+                deliveries,
+            });
+        }
+    }
+
+    /// The records of `range` need nothing more.
+    pub(crate) fn settle(&mut self, range: OffsetRange, outcome: Outcome) {
+        self.effects.settled(range);
+        self.commits.settled(range.len());
+        self.window.set(range, Slot::settled(outcome));
+        while let Some((front, slot)) = self.window.front()
+            && let State::Settled { outcome } = slot.state
+        {
+            self.window.remove(front);
+            if outcome == Outcome::Refused {
+                self.refusals.note(front);
+            }
+        }
+    }
+
+    /// Does with given-up records what the policy says.
+    fn dispose(&mut self, range: OffsetRange, slot: Slot, cause: Cause) {
+        match self.policy.on_reject {
+            OnReject::DeadLetter => self.ask_for_dead_letter(range, slot, cause, 0),
+            OnReject::Drop => {
+                for offset in (range.first().get()..range.end().get()).map(Offset::new) {
+                    self.effects.push(Effect::Dropped { offset, cause });
+                }
+                self.settle(range, Outcome::Refused);
+            }
+            OnReject::Hold => self.window.set(range, slot.with(State::Held { cause })),
+        }
+    }
+}

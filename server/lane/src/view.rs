@@ -1,0 +1,199 @@
+//! What a lane shows of itself.
+
+use crate::{
+    Lane, Offset, OffsetRange, Order, Position, Subscriber, Time, lane::Phase, rewind::Rewind,
+    slot::State,
+};
+
+/// A run of records that may be handed out now, uniform in its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The run; any non-empty part of it from its first offset on may be taken.
+    pub range: OffsetRange,
+    /// The attempt this hand-over would be, 1 or more.
+    pub attempt: u32,
+    /// The delivery this hand-over would be, 1 or more.
+    pub delivery: u32,
+    /// Hand it out with nothing else in the batch: it may have killed subscribers.
+    pub alone: bool,
+    /// Lane order: only this subscriber may take it, while it has records of the lane out.
+    pub owner: Option<Subscriber>,
+}
+
+/// What a lane waits for that is not a verdict; each has a way forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The record at the floor failed, its backoff ends at `until`, and nothing else
+    /// is out or may go out. In lane order the seek back comes then.
+    Backoff {
+        /// The failed record.
+        offset: Offset,
+        /// When it may be delivered again.
+        until: Time,
+    },
+    /// A seek has been asked for and not been answered.
+    Seeking,
+    /// The dead letter at the floor is not confirmed yet, or is tried again at `retry`.
+    DeadLetter {
+        /// The record.
+        offset: Offset,
+        /// The next try, if the last one failed.
+        retry: Option<Time>,
+    },
+    /// `on_reject = hold`: an operator must act.
+    Operator {
+        /// The record.
+        offset: Offset,
+    },
+    /// The drain goes on until `deadline` at most.
+    Draining {
+        /// The end of it.
+        deadline: Time,
+    },
+}
+
+/// A lane as operators see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The floor: lowest unsettled offset, else the next offset to fetch.
+    pub floor: Option<Position>,
+    /// What Kafka has confirmed.
+    pub committed: Option<Position>,
+    /// The next offset to fetch.
+    pub next: Option<Position>,
+    /// Records received and not settled.
+    pub unsettled: u64,
+    /// Records out.
+    pub in_flight: u64,
+    /// Records waiting for their not-before time.
+    pub delayed: u64,
+    /// What it waits for, if not for verdicts.
+    pub hold: Option<Hold>,
+}
+
+/// Lost deliveries from which on a record goes out with nothing beside it.
+const ALONE: u32 = 3;
+
+impl Lane {
+    /// The next run to hand out, if there is one and the lane may.
+    #[must_use]
+    pub fn ready(&self) -> Option<Ready> {
+        if self.phase != Phase::Active || self.is_holding_hand_overs() {
+            return None;
+        }
+        let (range, slot) = self.window.ready()?;
+        let alone = slot.lost >= ALONE;
+        Some(Ready {
+            range: if alone {
+                OffsetRange::one(range.first())
+            } else {
+                range
+            },
+            attempt: slot.attempts.saturating_add(1),
+            delivery: slot.deliveries.saturating_add(1),
+            alone,
+            owner: match self.policy.order {
+                Order::None => None,
+                Order::Lane { .. } => self.window.first_holder(),
+            },
+        })
+    }
+
+    /// How many more records may be fetched now, within the window.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        if self.phase != Phase::Active || self.rewind != Rewind::None {
+            return 0;
+        }
+        let counts = self.window.counts();
+        let held = counts.unsettled.saturating_sub(counts.unread);
+        let records = u64::from(self.policy.window.records).saturating_sub(held);
+        let span = match (self.floor(), self.next) {
+            (Some(floor), Some(next)) => floor
+                .get()
+                .saturating_add(self.policy.window.span)
+                .saturating_sub(next.get()),
+            (None, _) | (_, None) => self.policy.window.span,
+        };
+        u32::try_from(records.min(span)).unwrap_or(u32::MAX)
+    }
+
+    /// The floor: the lowest unsettled offset received, else the next to fetch;
+    /// `None` until the lane has a position.
+    #[must_use]
+    pub fn floor(&self) -> Option<Position> {
+        self.window
+            .front()
+            .map(|(range, _)| range.first().position())
+            .or(self.next)
+    }
+
+    /// The lane as operators see it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let counts = self.window.counts();
+        Snapshot {
+            floor: self.floor(),
+            committed: self.commits.confirmed(),
+            next: self.next,
+            unsettled: counts.unsettled,
+            in_flight: counts.in_flight,
+            delayed: counts.delayed,
+            hold: self.hold(),
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let drain = match self.phase {
+            Phase::Active => None,
+            Phase::Draining { deadline } => Some(deadline),
+            Phase::Done => return None,
+        };
+        [
+            self.window.soonest(),
+            self.rewind_due(),
+            self.commits.due(),
+            drain,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// How many things the lane remembers one by one: its memory, up to a factor.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tracked(&self) -> usize {
+        self.window.len() + self.ended.len() + self.refusals.len()
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        if let Phase::Draining { deadline } = self.phase {
+            return Some(Hold::Draining { deadline });
+        }
+        if self.phase == Phase::Done {
+            return None;
+        }
+        let (front, slot) = self.window.front()?;
+        let offset = front.first();
+        if let State::DeadLettering { retry, .. } = slot.state {
+            return Some(Hold::DeadLetter { offset, retry });
+        }
+        if let State::Held { .. } = slot.state {
+            return Some(Hold::Operator { offset });
+        }
+        if self.window.counts().in_flight > 0 {
+            return None;
+        }
+        match (self.rewind, slot.state) {
+            (Rewind::Seeking { .. }, _) => Some(Hold::Seeking),
+            (Rewind::Waiting { until, .. }, _) => Some(Hold::Backoff { offset, until }),
+            (Rewind::None, State::Delayed { until, .. }) if self.window.ready().is_none() => {
+                Some(Hold::Backoff { offset, until })
+            }
+            (Rewind::None, _) => None,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Received records as ordered runs of equal slots, with the counts and indexes that
+//! keep every question about them cheap.
+//!
+//! **Boundary**: holds whatever slots it is given; which moves are legal is the
+//! lane's business.
+//! **Invariant**: runs are non-empty, disjoint and never equal to a run they touch;
+//! counts and indexes say what a walk over the runs would say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    Offset, OffsetRange, Subscriber, Time,
+    deadline::Deadlines,
+    slot::{Slot, State},
+};
+
+/// Runs by first offset, and what follows from them.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// First offset to the rest of the run.
+    runs: BTreeMap<u64, Run>,
+    /// First offsets of the runs that may be handed out.
+    ready: BTreeSet<u64>,
+    /// Times at which runs change by themselves.
+    deadlines: Deadlines,
+    /// Records that each subscriber has, dispatched or out.
+    holders: BTreeMap<Subscriber, u64>,
+    /// Records by kind.
+    counts: Counts,
+}
+
+/// A run without its first offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Offset after the last record.
+    end: u64,
+    /// What all of its records are.
+    slot: Slot,
+}
+
+/// How many records of a kind there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Not settled, with those that are to be read again.
+    pub(crate) unsettled: u64,
+    /// Dispatched or out.
+    pub(crate) in_flight: u64,
+    /// Waiting for their not-before time.
+    pub(crate) delayed: u64,
+    /// To be read again after a seek.
+    pub(crate) unread: u64,
+    /// Given up and not settled.
+    pub(crate) given_up: u64,
+    /// Whose dead letter is being written.
+    pub(crate) dead_lettering: u64,
+}
+
+impl Counts {
+    /// The fields that `state` belongs to.
+    fn add(&mut self, state: State, records: u64) {
+        self.change(state, |count| *count += records);
+    }
+
+    fn remove(&mut self, state: State, records: u64) {
+        self.change(state, |count| *count = count.saturating_sub(records));
+    }
+
+    fn change(&mut self, state: State, mut change: impl FnMut(&mut u64)) {
+        if !matches!(state, State::Settled { .. }) {
+            change(&mut self.unsettled);
+        }
+        if state.holder().is_some() {
+            change(&mut self.in_flight);
+        }
+        if state.is_given_up() {
+            change(&mut self.given_up);
+        }
+        if matches!(state, State::Delayed { .. }) {
+            change(&mut self.delayed);
+        }
+        if matches!(state, State::Unread { .. }) {
+            change(&mut self.unread);
+        }
+        if matches!(state, State::DeadLettering { retry: None, .. }) {
+            change(&mut self.dead_lettering);
+        }
+    }
+}
+
+impl Window {
+    /// Gives every offset of `range` the slot `slot`, whatever was there before.
+    pub(crate) fn set(&mut self, range: OffsetRange, slot: Slot) {
+        self.remove(range);
+        let (mut first, mut end) = (range.first().get(), range.end().get());
+        if let Some((&left, run)) = self.runs.range(..first).next_back()
+            && run.end == first
+            && run.slot == slot
+        {
+            self.take(left);
+            first = left;
+        }
+        if let Some(right) = self.runs.get(&end).copied()
+            && right.slot == slot
+        {
+            self.take(end);
+            end = right.end;
+        }
+        self.place(first, Run { end, slot });
+    }
+
+    /// Forgets every offset of `range`.
+    pub(crate) fn remove(&mut self, range: OffsetRange) {
+        let (first, end) = (range.first().get(), range.end().get());
+        while let Some((at, run)) = self.overlapping(first, end) {
+            self.take(at);
+            if at < first {
+                self.place(
+                    at,
+                    Run {
+                        end: first,
+                        slot: run.slot,
+                    },
+                );
+            }
+            if end < run.end {
+                self.place(end, run);
+            }
+        }
+    }
+
+    /// The lowest part of `within` that is in the window, uniform.
+    pub(crate) fn piece(&self, within: OffsetRange) -> Option<(OffsetRange, Slot)> {
+        let (at, run) = self.overlapping(within.first().get(), within.end().get())?;
+        let run_range = range_of(at, run)?;
+        Some((run_range.intersection(within)?, run.slot))
+    }
+
+    /// The whole run that holds `offset`.
+    pub(crate) fn run_at(&self, offset: Offset) -> Option<(OffsetRange, Slot)> {
+        let (&at, &run) = self.runs.range(..=offset.get()).next_back()?;
+        range_of(at, run)
+            .filter(|range| range.contains(offset))
+            .map(|range| (range, run.slot))
+    }
+
+    /// The lowest run.
+    pub(crate) fn front(&self) -> Option<(OffsetRange, Slot)> {
+        let (&at, &run) = self.runs.first_key_value()?;
+        range_of(at, run).map(|range| (range, run.slot))
+    }
+
+    /// The lowest run that may be handed out.
+    pub(crate) fn ready(&self) -> Option<(OffsetRange, Slot)> {
+        let &at = self.ready.first()?;
+        let &run = self.runs.get(&at)?;
+        range_of(at, run).map(|range| (range, run.slot))
+    }
+
+    /// The run whose time has come at `now`.
+    pub(crate) fn due(&self, now: Time) -> Option<(OffsetRange, Slot)> {
+        let at = self.deadlines.due(now)?;
+        let &run = self.runs.get(&at)?;
+        range_of(at, run).map(|range| (range, run.slot))
+    }
+
+    /// When the next run changes by itself.
+    pub(crate) fn soonest(&self) -> Option<Time> {
+        self.deadlines.soonest()
+    }
+
+    /// The counts.
+    pub(crate) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Whether `subscriber` has records.
+    pub(crate) fn holds(&self, subscriber: Subscriber) -> bool {
+        self.holders.contains_key(&subscriber)
+    }
+
+    /// The lowest-numbered subscriber that has records.
+    pub(crate) fn first_holder(&self) -> Option<Subscriber> {
+        self.holders
+            .first_key_value()
+            .map(|(&subscriber, _)| subscriber)
+    }
+
+    /// How many runs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// What is wrong with the window itself, if anything.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let mut walked = Self::default();
+        let mut before: Option<Run> = None;
+        let mut end = 0;
+        for (&first, &run) in &self.runs {
+            if run.end <= first || first < end {
+                return Some("runs are empty or overlap");
+            }
+            if first == end && before.is_some_and(|before| before.slot == run.slot) {
+                return Some("equal runs touch");
+            }
+            walked.place(first, run);
+            (before, end) = (Some(run), run.end);
+        }
+        if walked.counts != self.counts || walked.holders != self.holders {
+            return Some("counts differ from the runs");
+        }
+        if walked.ready != self.ready || walked.deadlines.len() != self.deadlines.len() {
+            return Some("indexes differ from the runs");
+        }
+        None
+    }
+
+    /// The lowest run that shares an offset with `first..end`.
+    fn overlapping(&self, first: u64, end: u64) -> Option<(u64, Run)> {
+        if let Some((&at, &run)) = self.runs.range(..=first).next_back()
+            && run.end > first
+            && at < end
+        {
+            return Some((at, run));
+        }
+        let (&at, &run) = self.runs.range(first..).next()?;
+        (at < end).then_some((at, run))
+    }
+
+    fn place(&mut self, first: u64, run: Run) {
+        let (state, records) = (run.slot.state, run.end - first);
+        self.counts.add(state, records);
+        if let Some(subscriber) = state.holder() {
+            *self.holders.entry(subscriber).or_default() += records;
+        }
+        if let Some(time) = state.timer() {
+            self.deadlines.add(time, first);
+        }
+        if matches!(state, State::Ready { .. }) {
+            self.ready.insert(first);
+        }
+        self.runs.insert(first, run);
+    }
+
+    fn take(&mut self, first: u64) {
+        let Some(run) = self.runs.remove(&first) else {
+            return;
+        };
+        let (state, records) = (run.slot.state, run.end - first);
+        self.counts.remove(state, records);
+        if let Some(subscriber) = state.holder()
+            && let Some(held) = self.holders.get_mut(&subscriber)
+        {
+            *held = held.saturating_sub(records);
+            if *held == 0 {
+                self.holders.remove(&subscriber);
+            }
+        }
+        if let Some(time) = state.timer() {
+            self.deadlines.remove(time, first);
+        }
+        if matches!(state, State::Ready { .. }) {
+            self.ready.remove(&first);
+        }
+    }
+}
+
+fn range_of(first: u64, run: Run) -> Option<OffsetRange> {
+    OffsetRange::new(Offset::new(first), crate::Position::new(run.end))
+}
+
+#[cfg(test)]
+mod tests;

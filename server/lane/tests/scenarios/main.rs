@@ -1,0 +1,4 @@
+//! Stories of one lane, one file per behaviour.
+
+mod commit;
+mod support;

@@ -1,0 +1,326 @@
+//! A broker in memory for tests of the driver: one consumer at a time, on virtual
+//! time, with faults on demand.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ackgate_lane::{Generation, Position};
+use ackgate_proto::v1;
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+use prost::Message as _;
+use tokio::sync::{Notify, mpsc};
+
+use super::{
+    Assigned, Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Outgoing, Placed,
+    Produced, Producer, RecordIndex, TopicPartition,
+};
+
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+/// What the broker holds, and what was asked of it.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) log: BTreeMap<i32, BTreeMap<u64, Bytes>>,
+    pub(crate) committed: BTreeMap<i32, u64>,
+    /// Every commit in order, for L1 and L2.
+    pub(crate) commits: Vec<(i32, u64)>,
+    pub(crate) letters: Vec<Outgoing>,
+    pub(crate) letters_fail: bool,
+    pub(crate) commits_fail: bool,
+    pub(crate) fetched: u64,
+    pub(crate) joins: u32,
+    lanes: BTreeMap<Generation, Reading>,
+    revoke: Option<bool>,
+    close: bool,
+    answers: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    partition: i32,
+    position: u64,
+    seek: u64,
+    records: u32,
+    bytes: u64,
+}
+
+/// A handle on the broker; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    state: Arc<Mutex<State>>,
+    woken: Arc<Notify>,
+}
+
+impl Memory {
+    /// Looks at the state, or changes it.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        let result = look(&mut self.state.lock());
+        self.woken.notify_one();
+        result
+    }
+
+    /// Appends records with these offsets.
+    pub(crate) fn append(&self, partition: i32, offsets: impl IntoIterator<Item = u64>) {
+        self.with(|state| {
+            let log = state.log.entry(partition).or_default();
+            for offset in offsets {
+                let record = v1::Record {
+                    offset: i64::try_from(offset).expect("small offsets"),
+                    timestamp_ms: 1_700_000_000_000,
+                    timestamp_type: v1::TimestampType::CreateTime.into(),
+                    key: None,
+                    value: Some(Bytes::from(format!("value {offset}"))),
+                    headers: Vec::new(),
+                };
+                let batch = v1::Batch {
+                    records: vec![record],
+                    ..v1::Batch::default()
+                };
+                log.insert(offset, batch.encode_to_vec().into());
+            }
+        });
+    }
+
+    /// Takes all lanes away, with or without warning, and assigns them again.
+    pub(crate) fn rebalance(&self, lost: bool) {
+        self.with(|state| state.revoke = Some(lost));
+    }
+}
+
+impl Connect for Memory {
+    fn consume(&self, events: mpsc::Sender<Event>) -> Result<Box<dyn Consumer>, Error> {
+        let consumer = self.clone();
+        tokio::spawn(self.clone().member(events));
+        Ok(Box::new(consumer))
+    }
+}
+
+impl Memory {
+    async fn member(self, events: mpsc::Sender<Event>) {
+        self.with(|state| {
+            state.joins += 1;
+            state.close = false;
+        });
+        self.assign(&events).await;
+        loop {
+            let answers = self.with(|state| std::mem::take(&mut state.answers));
+            for answer in answers {
+                let _driver_gone = events.send(answer).await;
+            }
+            loop {
+                let chunk = self.state.lock().fetch();
+                let Some(chunk) = chunk else { break };
+                let _driver_gone = events.send(Event::Fetched(chunk)).await;
+            }
+            let (revoke, close) = {
+                let mut state = self.state.lock();
+                (state.revoke.take(), state.close)
+            };
+            if let Some(lost) = revoke {
+                self.revoke(&events, lost).await;
+                self.assign(&events).await;
+            }
+            if close {
+                self.revoke(&events, false).await;
+                let _driver_gone = events.send(Event::Closed).await;
+                return;
+            }
+            self.woken.notified().await;
+        }
+    }
+
+    async fn assign(&self, events: &mpsc::Sender<Event>) {
+        let assigned = {
+            let mut state = self.state.lock();
+            let partitions: Vec<i32> = state.log.keys().copied().collect();
+            partitions
+                .into_iter()
+                .map(|partition| {
+                    let generation = Generation(GENERATIONS.fetch_add(1, Ordering::Relaxed));
+                    let committed = state.committed.get(&partition).copied();
+                    let position = committed.unwrap_or(0);
+                    let reading = Reading {
+                        partition,
+                        position,
+                        seek: 0,
+                        records: 0,
+                        bytes: 0,
+                    };
+                    state.lanes.insert(generation, reading);
+                    Assigned {
+                        partition: TopicPartition {
+                            topic: Arc::from("orders"),
+                            partition,
+                        },
+                        generation,
+                        start: Some(Position::new(position)),
+                        committed: committed.is_some(),
+                    }
+                })
+                .collect()
+        };
+        let _driver_gone = events.send(Event::Assigned(assigned)).await;
+    }
+
+    async fn revoke(&self, events: &mpsc::Sender<Event>, lost: bool) {
+        let generations: Vec<Generation> = self.state.lock().lanes.keys().copied().collect();
+        let (reply, answer) = std::sync::mpsc::sync_channel(1);
+        let revoking = Event::Revoking {
+            generations: generations.clone(),
+            lost,
+            reply,
+        };
+        let _driver_gone = events.send(revoking).await;
+        let commits = loop {
+            match answer.try_recv() {
+                Ok(commits) => break commits,
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => break Vec::new(),
+                Err(std::sync::mpsc::TryRecvError::Empty) => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        };
+        {
+            let mut state = self.state.lock();
+            for commit in commits {
+                let _answer = state.commit(commit);
+            }
+            state.lanes.clear();
+        }
+        let _driver_gone = events.send(Event::Revoked(generations)).await;
+    }
+}
+
+impl State {
+    fn fetch(&mut self) -> Option<Chunk> {
+        for (generation, reading) in &mut self.lanes {
+            let log = self.log.get(&reading.partition)?;
+            let mut bytes = BytesMut::new();
+            let mut records = Vec::new();
+            for (offset, record) in log.range(reading.position..) {
+                if reading.records == 0 || reading.bytes == 0 {
+                    break;
+                }
+                reading.records -= 1;
+                reading.bytes = reading.bytes.saturating_sub(record.len() as u64);
+                bytes.extend_from_slice(record);
+                let end = u32::try_from(bytes.len()).expect("small records");
+                records.push(RecordIndex {
+                    offset: *offset,
+                    end,
+                });
+            }
+            if let Some(last) = records.last() {
+                reading.position = last.offset + 1;
+                self.fetched += records.len() as u64;
+                let (generation, seek) = (*generation, reading.seek);
+                return Some(Chunk {
+                    generation,
+                    seek,
+                    records,
+                    bytes: bytes.freeze(),
+                });
+            }
+        }
+        None
+    }
+
+    fn commit(&mut self, commit: Commit) -> Event {
+        let error = |kind, detail: &str| {
+            Err(Error {
+                kind,
+                detail: detail.to_owned(),
+            })
+        };
+        let result = match self.lanes.get(&commit.generation) {
+            None => error(ErrorKind::Fenced, "not assigned"),
+            Some(_) if self.commits_fail => error(ErrorKind::Transient, "as told"),
+            Some(reading) => {
+                self.committed
+                    .insert(reading.partition, commit.position.get());
+                self.commits
+                    .push((reading.partition, commit.position.get()));
+                Ok(())
+            }
+        };
+        Event::Committed { commit, result }
+    }
+}
+
+impl Consumer for Memory {
+    fn grant(&self, generation: Generation, records: u32, bytes: u64) {
+        self.with(|state| {
+            if let Some(reading) = state.lanes.get_mut(&generation) {
+                reading.records += records;
+                reading.bytes += bytes;
+            }
+        });
+    }
+
+    fn withdraw(&self, generation: Generation) {
+        self.with(|state| {
+            if let Some(reading) = state.lanes.get_mut(&generation) {
+                reading.records = 0;
+                reading.bytes = 0;
+            }
+        });
+    }
+
+    fn commit(&self, commits: Vec<Commit>) {
+        self.with(|state| {
+            for commit in commits {
+                let answer = state.commit(commit);
+                state.answers.push(answer);
+            }
+        });
+    }
+
+    fn seek(&self, generation: Generation, to: Position, seek: u64) {
+        self.with(|state| {
+            if let Some(reading) = state.lanes.get_mut(&generation) {
+                *reading = Reading {
+                    partition: reading.partition,
+                    position: to.get(),
+                    seek,
+                    records: 0,
+                    bytes: 0,
+                };
+                state.answers.push(Event::Sought {
+                    generation,
+                    seek,
+                    result: Ok(()),
+                });
+            }
+        });
+    }
+
+    fn close(&self) {
+        self.with(|state| state.close = true);
+    }
+}
+
+impl Producer for Memory {
+    fn produce(&self, record: Outgoing) -> Produced {
+        let result = self.with(|state| {
+            if state.letters_fail {
+                return Err(Error {
+                    kind: ErrorKind::Transient,
+                    detail: "as told".to_owned(),
+                });
+            }
+            state.letters.push(record);
+            Ok(Placed {
+                partition: 0,
+                offset: 0,
+            })
+        });
+        Box::pin(std::future::ready(result))
+    }
+}

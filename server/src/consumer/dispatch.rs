@@ -1,0 +1,137 @@
+//! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
+//! how much goes into one batch.
+
+use ackgate_lane::{Generation, OffsetRange, Ready, Time};
+
+use super::{
+    bodies::Size,
+    driver::Driver,
+    handle::{Outbound, OutboundBatch, Redelivered},
+    subscribers::{Allowance, MAX_RUNS},
+};
+
+/// Records in one batch: enough that what a message costs is shared by many.
+const MAX_RECORDS: u64 = 1024;
+
+/// Bytes in one batch: beyond this, larger messages bring no more speed and make
+/// one lane's batch delay the others'.
+const MAX_BYTES: u64 = 256 * 1024;
+
+/// How an attempt to hand something out ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Something went out, or away: look again.
+    Moved,
+    /// Nobody can take it now.
+    Blocked,
+    /// Nothing is ready.
+    Nothing,
+}
+
+impl Driver {
+    /// Hands out until nothing is ready or nobody has credit; lanes take turns.
+    pub(super) fn dispatch(&mut self, now: Time) {
+        if self.stopping.is_some() {
+            return;
+        }
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for _ in 0..self.lanes.queue_len() {
+                let Some(generation) = self.lanes.pop_queue() else {
+                    break;
+                };
+                match self.dispatch_one(now, generation) {
+                    Outcome::Moved => {
+                        moved = true;
+                        self.lanes.requeue(generation);
+                    }
+                    Outcome::Blocked => self.lanes.requeue(generation),
+                    Outcome::Nothing => {}
+                }
+            }
+        }
+    }
+
+    fn dispatch_one(&mut self, now: Time, generation: Generation) -> Outcome {
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return Outcome::Nothing;
+        };
+        let Some(ready) = entry.lane.ready() else {
+            return Outcome::Nothing;
+        };
+        let first = ready.range.first();
+        let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
+        if self.subscribers.all_refuse(first_bytes) {
+            tracing::warn!(
+                topic = %entry.partition.topic,
+                partition = entry.partition.partition,
+                offset = first.get(),
+                bytes = first_bytes,
+                "record is larger than any subscriber accepts"
+            );
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_oversize(now, first);
+            }
+            // Its effects decide what is ready next.
+            self.carry_out(now);
+            return Outcome::Moved;
+        }
+        let Some(allowance) = self.subscribers.next(ready.owner, first_bytes) else {
+            return Outcome::Blocked;
+        };
+        self.hand_out(now, generation, ready, allowance);
+        Outcome::Moved
+    }
+
+    fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
+        let Some(deadline) = self.subscribers.get(to.subscriber).map(|a| a.ack_deadline) else {
+            return;
+        };
+        let Some(entry) = self.lanes.touch(generation) else {
+            return;
+        };
+        let mut batch = OutboundBatch {
+            lane: entry.label(generation),
+            records: Vec::with_capacity(1),
+            ranges: Vec::with_capacity(1),
+            redelivered: Vec::new(),
+        };
+        let mut total = Size::default();
+        let mut next = Some(first);
+        while let Some(ready) = next {
+            let records = to.records.min(MAX_RECORDS) - total.records;
+            let bytes = to.bytes.min(MAX_BYTES).saturating_sub(total.bytes);
+            let (range, size) = entry.bodies.cut(ready.range, records, bytes);
+            if total.records > 0 && size.bytes > bytes {
+                break;
+            }
+            entry
+                .lane
+                .handle_dispatched(now, to.subscriber, range, deadline);
+            entry.bodies.slices(range, &mut batch.records);
+            batch.ranges.push(range);
+            if ready.attempt > 1 || ready.delivery > 1 {
+                let Ready {
+                    attempt, delivery, ..
+                } = ready;
+                batch.redelivered.push(Redelivered {
+                    range,
+                    attempt,
+                    delivery,
+                });
+            }
+            total.records += size.records;
+            total.bytes += size.bytes;
+            let is_full = range != ready.range
+                || total.records >= to.records.min(MAX_RECORDS)
+                || batch.ranges.len() >= MAX_RUNS;
+            next = entry.lane.ready().filter(|more| {
+                let fits = more.owner.is_none_or(|owner| owner == to.subscriber);
+                !ready.alone && !more.alone && !is_full && fits
+            });
+        }
+        self.subscribers.take(to.subscriber, total);
+        // Its allowance says that the outbox has room.
+        let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
+    }
+}

@@ -1,0 +1,188 @@
+//! The loop of one subscription: broker events and sessions' messages go to the
+//! lanes, their effects are carried out, what is ready is handed out.
+//!
+//! **Invariant**: the driver never waits for a session or for the broker; both
+//! have bounded queues towards it, and what it tells them never blocks.
+
+use std::sync::Arc;
+
+use ackgate_lane::{Generation, Offset, Time};
+use futures::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt as _},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::{
+    budget::Budget,
+    episode::Episode,
+    handle::{End, Handle, Input, Outbound, State},
+    lanes::Lanes,
+    membership::{Membership, Revoke},
+    subscribers::Subscribers,
+};
+use crate::{
+    broker::{self, Commit, Connect, Placed, Producer},
+    config,
+};
+
+/// Messages from sessions that wait for the driver; a full queue makes them wait.
+const INPUTS: usize = 1024;
+
+/// Messages taken from a queue before effects are carried out.
+const PER_TURN: usize = 64;
+
+/// What a driver is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The subscription's settings.
+    pub subscription: Arc<config::Subscription>,
+    /// Makes its consumers.
+    pub connect: Arc<dyn Connect>,
+    /// Writes its dead letters; `None` if the policy needs none.
+    pub producer: Option<Arc<dyn Producer>>,
+    /// Shared by the gateway's drivers.
+    pub budget: Budget,
+    /// Time zero of all lanes.
+    pub origin: Instant,
+}
+
+/// A dead letter on its way.
+pub(super) type Letter = BoxFuture<'static, (Generation, Offset, Result<Placed, broker::Error>)>;
+
+/// One subscription at work.
+pub(super) struct Driver {
+    pub(super) parts: Parts,
+    pub(super) inputs: mpsc::Receiver<Input>,
+    pub(super) state: watch::Sender<State>,
+    pub(super) lanes: Lanes,
+    pub(super) subscribers: Subscribers,
+    pub(super) membership: Membership,
+    pub(super) letters: FuturesUnordered<Letter>,
+    /// Gathered over a turn, so that one request serves all lanes.
+    pub(super) commits: Vec<Commit>,
+    pub(super) revokes: Vec<Revoke>,
+    /// The graceful stop's deadline.
+    pub(super) stopping: Option<Time>,
+    /// Whether somebody took records when the lanes were last told.
+    pub(super) eligible: bool,
+    /// A lane could not be granted anything for want of memory.
+    pub(super) starved: bool,
+    pub(super) letter_failures: Episode,
+    pub(super) commit_failures: Episode,
+}
+
+/// Starts a driver. It ends when it is told to stop, or with its last handle.
+#[must_use]
+pub fn spawn(parts: Parts) -> Handle {
+    let (sender, inputs) = mpsc::channel(INPUTS);
+    let (state, states) = watch::channel(State::Away);
+    let subscription = Arc::clone(&parts.subscription);
+    let driver = Driver {
+        parts,
+        inputs,
+        state,
+        lanes: Lanes::default(),
+        subscribers: Subscribers::default(),
+        membership: Membership::default(),
+        letters: FuturesUnordered::new(),
+        commits: Vec::new(),
+        revokes: Vec::new(),
+        stopping: None,
+        eligible: false,
+        starved: false,
+        letter_failures: Episode::default(),
+        commit_failures: Episode::default(),
+    };
+    tokio::spawn(driver.run());
+    Handle {
+        subscription,
+        inputs: sender,
+        state: states,
+    }
+}
+
+impl Driver {
+    async fn run(mut self) {
+        let mut inputs = Vec::with_capacity(PER_TURN);
+        let mut events = Vec::with_capacity(PER_TURN);
+        loop {
+            let wake = self.parts.origin + self.next_wake().0;
+            tokio::select! {
+                count = self.inputs.recv_many(&mut inputs, PER_TURN) => {
+                    if count == 0 && self.stopping.is_none() {
+                        self.stop(std::time::Duration::ZERO);
+                    }
+                    for input in inputs.drain(..) {
+                        self.handle_input(input);
+                    }
+                }
+                count = self.membership.receive(&mut events, PER_TURN) => {
+                    if count == 0 {
+                        self.consumer_closed();
+                    }
+                    for event in events.drain(..) {
+                        self.handle_event(event);
+                    }
+                }
+                Some((generation, offset, result)) = self.letters.next(),
+                    if !self.letters.is_empty() =>
+                {
+                    self.letter_answered(generation, offset, &result);
+                }
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            self.turn();
+            if self.is_finished() {
+                break;
+            }
+        }
+        for subscriber in self.subscribers.ids() {
+            self.end(subscriber, End::ShuttingDown);
+        }
+        self.state.send_replace(State::Stopped);
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time(self.parts.origin.elapsed())
+    }
+
+    /// Everything that follows from what was received.
+    fn turn(&mut self) {
+        let now = self.now();
+        for generation in self.lanes.due(now) {
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_timeout(now);
+            }
+        }
+        self.follow_eligibility();
+        self.carry_out(now);
+        self.dispatch(now);
+        self.carry_out(now);
+        self.send_commits();
+        self.answer_revokes();
+        self.step_membership(now);
+    }
+
+    fn send_commits(&mut self) {
+        if self.commits.is_empty() {
+            return;
+        }
+        let commits = std::mem::take(&mut self.commits);
+        if let Some(consumer) = self.membership.consumer() {
+            consumer.commit(commits);
+        }
+    }
+
+    /// Ends a session in order: after what waits in its outbox.
+    pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
+        if let Some(mut attached) = self.subscribers.detach(subscriber)
+            && !attached.send(Outbound::End(end))
+        {
+            attached.cut(end);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Carries out what lanes ask for, one match arm per effect, and grants what they
+//! have room for.
+
+use std::sync::Arc;
+
+use ackgate_lane::{
+    Cause, DeadLetterOutcome, Effect, Generation, Offset, OffsetRange, Position, Return, Time,
+};
+
+use super::{
+    dead_letter::{self, GivenUp, cause_name},
+    driver::Driver,
+    handle::{NoticeKind, Outbound},
+    inputs::notice,
+    lanes::Grant,
+};
+use crate::broker::{self, Commit, ErrorKind, Placed};
+
+/// A lane always gets this much, so that each can move whatever the others hold;
+/// also the least that is worth a grant.
+const LEAST_GRANT: u64 = 256 * 1024;
+
+impl Driver {
+    /// Empties the lanes that were touched of their effects and grants them room.
+    pub(super) fn carry_out(&mut self, now: Time) {
+        while let Some(generation) = self.lanes.pop_dirty() {
+            while let Some(effect) = self
+                .lanes
+                .get_mut(generation)
+                .and_then(|entry| entry.lane.poll_effect())
+            {
+                self.carry_out_one(now, generation, effect);
+            }
+            if let Some(entry) = self.lanes.get_mut(generation) {
+                if let Some(floor) = entry.lane.floor() {
+                    entry.bodies.release_below(floor);
+                }
+                let retained = entry.bodies.retained();
+                self.parts.budget.recount(entry.counted, retained);
+                entry.counted = retained;
+            }
+            self.grant(generation);
+            self.lanes.settle_in(generation);
+        }
+    }
+
+    fn carry_out_one(&mut self, now: Time, generation: Generation, effect: Effect) {
+        match effect {
+            Effect::Commit { position } => self.commit(generation, position),
+            Effect::Seek { to } => self.seek(generation, to),
+            Effect::DeadLetter {
+                offset,
+                cause,
+                attempts,
+                deliveries,
+            } => {
+                let given_up = GivenUp {
+                    offset,
+                    cause,
+                    attempts,
+                    deliveries,
+                };
+                self.dead_letter(now, generation, &given_up);
+            }
+            Effect::Returned {
+                subscriber,
+                range,
+                why,
+            } => {
+                let Some(entry) = self.lanes.get(generation) else {
+                    return;
+                };
+                self.subscribers
+                    .give_back(subscriber, entry.bodies.size(range));
+                if why == Return::Rewound {
+                    let news = notice(
+                        entry.label(generation),
+                        NoticeKind::Rewound,
+                        Some(range),
+                        "",
+                    );
+                    let _missed = self.subscribers.inform(subscriber, Outbound::Lane(news));
+                }
+            }
+            Effect::Settled { range } => {
+                if let Some(entry) = self.lanes.get_mut(generation) {
+                    entry.bodies.release(range);
+                    entry.forget_notes(range);
+                }
+            }
+            Effect::Lost { range } => self.lost(generation, range),
+            Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
+            Effect::Drained => {
+                if let Some(entry) = self.lanes.get_mut(generation) {
+                    entry.drained = true;
+                }
+            }
+        }
+    }
+
+    /// A drain's last commit travels with the answer to the revoke.
+    fn commit(&mut self, generation: Generation, position: Position) {
+        let commit = Commit {
+            generation,
+            position,
+        };
+        match self.lanes.get_mut(generation) {
+            Some(entry) if entry.lane.is_draining() => entry.last_commit = Some(commit),
+            Some(_) => self.commits.push(commit),
+            None => {}
+        }
+    }
+
+    fn seek(&mut self, generation: Generation, to: Position) {
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
+        entry.bodies.clear();
+        entry.fetched = None;
+        entry.granted = Grant::default();
+        entry.seek += 1;
+        tracing::info!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            position = to.get(),
+            "lane seeks back to its floor"
+        );
+        if let Some(consumer) = self.membership.consumer() {
+            consumer.seek(generation, to, entry.seek);
+        }
+    }
+
+    fn dead_letter(&mut self, now: Time, generation: Generation, given_up: &GivenUp) {
+        let subscription = &self.parts.subscription;
+        let Some(entry) = self.lanes.touch(generation) else {
+            return;
+        };
+        let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
+            dead_letter::build(subscription, &dead_letter.topic, entry, given_up)
+        });
+        let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
+            // The body is being fetched again, or there is nowhere to write to:
+            // the lane holds and asks again.
+            entry
+                .lane
+                .handle_dead_letter(now, given_up.offset, DeadLetterOutcome::Failed);
+            return;
+        };
+        let producer = Arc::clone(producer);
+        let offset = given_up.offset;
+        self.letters.push(Box::pin(async move {
+            let spare = letter.clone();
+            let mut result = producer.produce(letter).await;
+            if result
+                .as_ref()
+                .is_err_and(|error| error.kind == ErrorKind::TooLarge)
+            {
+                result = producer.produce(dead_letter::headers_only(spare)).await;
+            }
+            (generation, offset, result)
+        }));
+        tracing::debug!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            offset = given_up.offset.get(),
+            cause = cause_name(given_up.cause),
+            "dead-lettering"
+        );
+    }
+
+    /// **L3**: only a confirmed write settles the record.
+    pub(super) fn letter_answered(
+        &mut self,
+        generation: Generation,
+        offset: Offset,
+        result: &Result<Placed, broker::Error>,
+    ) {
+        let now = self.now();
+        let Some(entry) = self.lanes.touch(generation) else {
+            return;
+        };
+        match result {
+            Ok(_placed) => {
+                if let Some(count) = self.letter_failures.over() {
+                    tracing::info!(count, "dead letters are written again");
+                }
+                entry
+                    .lane
+                    .handle_dead_letter(now, offset, DeadLetterOutcome::Stored);
+                if std::mem::take(&mut entry.held) {
+                    let news = notice(entry.label(generation), NoticeKind::Recovered, None, "");
+                    self.subscribers.announce(&Outbound::Lane(news));
+                }
+            }
+            Err(error) => {
+                entry
+                    .lane
+                    .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
+                if let Some(count) = self.letter_failures.again(now) {
+                    tracing::warn!(
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        offset = offset.get(),
+                        count,
+                        %error,
+                        "dead letter not written: the lane holds and tries again"
+                    );
+                }
+                if !std::mem::replace(&mut entry.held, true) {
+                    let detail = format!("dead letter not written: {error}");
+                    let at = Some(OffsetRange::one(offset));
+                    let news = notice(entry.label(generation), NoticeKind::Held, at, &detail);
+                    self.subscribers.announce(&Outbound::Lane(news));
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, generation: Generation, range: OffsetRange) {
+        let Some(entry) = self.lanes.get(generation) else {
+            return;
+        };
+        tracing::error!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            first = range.first().get(),
+            last = range.last().get(),
+            "records vanished from the log before they were settled"
+        );
+        let news = notice(
+            entry.label(generation),
+            NoticeKind::LostRange,
+            Some(range),
+            "",
+        );
+        self.subscribers.announce(&Outbound::Lane(news));
+    }
+
+    fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
+        let Some(entry) = self.lanes.get(generation) else {
+            return;
+        };
+        tracing::warn!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            offset = offset.get(),
+            cause = cause_name(cause),
+            "record dropped, as on_reject = drop says"
+        );
+    }
+
+    /// Lets the consumer fetch what the lane, its bytes and the gateway's memory
+    /// have room for. **L13**: nothing without somebody to take it.
+    fn grant(&mut self, generation: Generation) {
+        if !self.eligible || self.stopping.is_some() || !self.membership.is_staying() {
+            return;
+        }
+        let window = self.parts.subscription.policy.window.records;
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
+        let records = entry.lane.room().saturating_sub(entry.granted.records);
+        let wants_records = records > 0 && entry.granted.records <= window / 2;
+        let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
+        if !wants_records && !wants_bytes {
+            return;
+        }
+        let held = entry.bodies.retained() + entry.granted.bytes;
+        let lane_left = self.parts.subscription.window_bytes.saturating_sub(held);
+        let empty = entry.bodies.retained() == 0;
+        let wanted = LEAST_GRANT.max(lane_left.min(4 * LEAST_GRANT));
+        let bytes = match wanted.min(lane_left).min(self.parts.budget.left()) {
+            some if some >= LEAST_GRANT / 2 => some,
+            _ if empty => LEAST_GRANT,
+            _ => {
+                self.starved = true;
+                return;
+            }
+        };
+        let bytes = bytes.saturating_sub(entry.granted.bytes);
+        entry.granted.records += records;
+        entry.granted.bytes += bytes;
+        if let Some(consumer) = self.membership.consumer() {
+            consumer.grant(generation, records, bytes);
+        }
+    }
+
+    /// Tells all lanes when the first subscriber wants records, or the last one
+    /// pauses or leaves, and when memory may have become free.
+    pub(super) fn follow_eligibility(&mut self) {
+        let eligible = self.subscribers.any_eligible();
+        let changed = eligible != self.eligible;
+        self.eligible = eligible;
+        if changed && !eligible {
+            for generation in self.lanes.generations() {
+                if let Some(entry) = self.lanes.get_mut(generation) {
+                    entry.granted = Grant::default();
+                }
+                if let Some(consumer) = self.membership.consumer() {
+                    consumer.withdraw(generation);
+                }
+            }
+        }
+        if (changed && eligible) || std::mem::take(&mut self.starved) {
+            for generation in self.lanes.generations() {
+                let _lane = self.lanes.touch(generation);
+            }
+        }
+    }
+}

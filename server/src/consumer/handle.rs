@@ -1,0 +1,281 @@
+//! What sessions say to a subscription's driver and hear from it, and the cheap
+//! handle through which they do.
+//!
+//! Boundary: the channels stay private to this folder; sessions see the messages.
+
+use std::{sync::Arc, time::Duration};
+
+use ackgate_lane::{OffsetRange, Subscriber, Target, Verdict, VerdictResult};
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{broker::ClusterState, config};
+
+/// The most that may be out to a subscriber.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    /// In records.
+    pub records: u64,
+    /// In bytes of encoded records.
+    pub bytes: u64,
+}
+
+/// A session that wants to take part.
+#[derive(Debug)]
+pub struct Attach {
+    /// The session's number.
+    pub subscriber: Subscriber,
+    /// The subscriber's name, for dead letters and logs.
+    pub name: Arc<str>,
+    /// What may be out.
+    pub credit: Credit,
+    /// Largest batch message the subscriber accepts, in bytes.
+    pub max_message_bytes: u64,
+    /// Time for each verdict, from the hand-over to the transport.
+    pub ack_deadline: Duration,
+    /// Where its messages go. Full means that the subscriber does not read.
+    pub outbox: mpsc::Sender<Outbound>,
+    /// Ends the session at once, past what waits in the outbox.
+    pub cut: oneshot::Sender<End>,
+}
+
+/// One verdict on a lane that the subscriber named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneVerdict {
+    /// The lane's number as batches carry it.
+    pub lane: u64,
+    /// What is answered.
+    pub target: Target,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The subscriber's code; empty if none.
+    pub code: String,
+    /// The subscriber's reason, cleaned; empty if none.
+    pub reason: String,
+}
+
+/// How a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It said goodbye.
+    Closed,
+    /// It is gone.
+    Lost,
+}
+
+/// What a session says.
+#[derive(Debug)]
+pub enum Input {
+    /// It begins. First.
+    Attach(Attach),
+    /// Its credit changes.
+    Credit(Subscriber, Credit),
+    /// It answers records.
+    Settle {
+        /// Whose.
+        subscriber: Subscriber,
+        /// The number that the answer carries.
+        sequence: u64,
+        /// The valid ones.
+        verdicts: Vec<LaneVerdict>,
+        /// Answers to the ones that were not valid.
+        refused: Vec<VerdictAnswer>,
+        /// Whether an answer is wanted even if all were applied.
+        confirm: bool,
+    },
+    /// It wants more time.
+    Extend {
+        /// Whose.
+        subscriber: Subscriber,
+        /// The number that the answer carries.
+        sequence: u64,
+        /// Lane numbers and runs.
+        targets: Vec<(u64, OffsetRange)>,
+        /// Answers to the ones that were not valid.
+        refused: Vec<VerdictAnswer>,
+        /// From now.
+        by: Duration,
+        /// Whether an answer is wanted even if all were applied.
+        confirm: bool,
+    },
+    /// A batch has been handed to the transport.
+    Sent {
+        /// Whose.
+        subscriber: Subscriber,
+        /// The batch's lane.
+        lane: u64,
+        /// The batch's runs.
+        ranges: Vec<OffsetRange>,
+    },
+    /// It ends. Last.
+    Detach(Subscriber, Departure),
+    /// The gateway stops: drain for this long at most, then leave the group.
+    Stop(Duration),
+}
+
+/// Names a lane to subscribers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneLabel {
+    /// The number that verdicts name.
+    pub lane: u64,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// Its partition.
+    pub partition: i32,
+    /// Its epoch.
+    pub epoch: u64,
+}
+
+/// A run that was handed out before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redelivered {
+    /// The run.
+    pub range: OffsetRange,
+    /// 1 or more.
+    pub attempt: u32,
+    /// 1 or more.
+    pub delivery: u32,
+}
+
+/// Records for a subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboundBatch {
+    /// The lane.
+    pub lane: LaneLabel,
+    /// Encoded records, in order.
+    pub records: Vec<Bytes>,
+    /// The runs they are.
+    pub ranges: Vec<OffsetRange>,
+    /// Numbers of runs above attempt 1 or delivery 1.
+    pub redelivered: Vec<Redelivered>,
+}
+
+/// What became of a part of a verdict that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerdictAnswer {
+    /// The lane as the subscriber named it.
+    pub lane: u64,
+    /// First offset as the subscriber named it, or of the part.
+    pub first: i64,
+    /// Last offset, included.
+    pub last: i64,
+    /// What became of it; `Err` with a reason code if it was malformed.
+    pub result: Result<VerdictResult, &'static str>,
+}
+
+/// What happened to a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeKind {
+    /// It is this gateway's.
+    Assigned,
+    /// It is about to move.
+    Revoking,
+    /// It has gone.
+    Revoked,
+    /// It waits.
+    Held,
+    /// What was out is void.
+    Rewound,
+    /// It goes on.
+    Recovered,
+    /// Records have vanished.
+    LostRange,
+}
+
+/// News of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneNotice {
+    /// Which.
+    pub lane: LaneLabel,
+    /// What.
+    pub kind: NoticeKind,
+    /// Offsets concerned.
+    pub range: Option<OffsetRange>,
+    /// In words.
+    pub detail: String,
+}
+
+/// Why the gateway ends a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It said goodbye.
+    Closed,
+    /// The gateway stops.
+    ShuttingDown,
+    /// It does not read what it is sent.
+    NotReading,
+}
+
+/// What a session hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Records.
+    Batch(OutboundBatch),
+    /// The answer to `Settle` or `Extend`.
+    Settled {
+        /// The number of what is answered.
+        sequence: u64,
+        /// Parts that changed nothing.
+        answers: Vec<VerdictAnswer>,
+    },
+    /// News of a lane.
+    Lane(LaneNotice),
+    /// The gateway stops soon.
+    Drain(Duration),
+    /// Nothing follows.
+    End(End),
+}
+
+/// The driver has stopped.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the subscription has stopped")]
+pub struct Stopped;
+
+/// A subscription as sessions see it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) subscription: Arc<config::Subscription>,
+    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) state: watch::Receiver<State>,
+}
+
+/// How a subscription is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No subscriber has come yet, or the last one went long ago: not in the group.
+    Away,
+    /// In the group, as far as the cluster says.
+    Joined(ClusterState),
+    /// The driver has ended.
+    Stopped,
+}
+
+impl Handle {
+    /// The subscription's settings.
+    #[must_use]
+    pub fn subscription(&self) -> &config::Subscription {
+        &self.subscription
+    }
+
+    /// How the subscription is now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Tells the driver something, waiting while it is busy.
+    ///
+    /// Cancel safe: a cancelled call has said nothing.
+    ///
+    /// # Errors
+    /// The driver has stopped.
+    pub async fn send(&self, input: Input) -> Result<(), Stopped> {
+        self.inputs.send(input).await.map_err(|_closed| Stopped)
+    }
+
+    /// Resolves once the driver has stopped and its group has been left.
+    pub async fn stopped(&mut self) {
+        // An error means that the driver is gone, which is what is waited for.
+        drop(self.state.wait_for(|state| *state == State::Stopped).await);
+    }
+}

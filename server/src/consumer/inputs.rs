@@ -1,0 +1,262 @@
+//! What sessions say, carried to the lanes.
+
+use std::{sync::Arc, time::Duration};
+
+use ackgate_lane::{Answer, Generation, OffsetRange, Subscriber, Target, Verdict, VerdictResult};
+
+use super::{
+    driver::Driver,
+    handle::{Attach, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, VerdictAnswer},
+    lanes::Note,
+};
+
+impl Driver {
+    pub(super) fn handle_input(&mut self, input: Input) {
+        match input {
+            Input::Attach(attach) => self.attach(attach),
+            Input::Credit(subscriber, credit) => self.subscribers.set_credit(subscriber, credit),
+            Input::Settle {
+                subscriber,
+                sequence,
+                verdicts,
+                refused,
+                confirm,
+            } => {
+                let mut answers = refused;
+                for verdict in verdicts {
+                    self.settle(subscriber, verdict, &mut answers);
+                }
+                self.answer(subscriber, sequence, answers, confirm);
+            }
+            Input::Extend {
+                subscriber,
+                sequence,
+                targets,
+                refused,
+                by,
+                confirm,
+            } => {
+                let mut answers = refused;
+                for (lane, range) in targets {
+                    self.extend(subscriber, lane, range, by, &mut answers);
+                }
+                self.answer(subscriber, sequence, answers, confirm);
+            }
+            Input::Sent {
+                subscriber,
+                lane,
+                ranges,
+            } => self.sent(subscriber, lane, &ranges),
+            Input::Detach(subscriber, how) => self.depart(subscriber, how),
+            Input::Stop(drain) => self.stop(drain),
+        }
+    }
+
+    fn attach(&mut self, attach: Attach) {
+        if self.stopping.is_some() {
+            // The session may have gone meanwhile.
+            let _unheard = attach.cut.send(End::ShuttingDown);
+            return;
+        }
+        tracing::info!(
+            subscription = self.parts.subscription.name,
+            subscriber = %attach.name,
+            session = attach.subscriber.0,
+            "subscriber attached"
+        );
+        let subscriber = attach.subscriber;
+        self.subscribers.attach(attach);
+        for generation in self.lanes.generations() {
+            if let Some(entry) = self.lanes.get(generation) {
+                let notice = notice(entry.label(generation), NoticeKind::Assigned, None, "");
+                let _missed = self.subscribers.inform(subscriber, Outbound::Lane(notice));
+            }
+        }
+    }
+
+    fn settle(
+        &mut self,
+        subscriber: Subscriber,
+        verdict: LaneVerdict,
+        answers: &mut Vec<VerdictAnswer>,
+    ) {
+        let now = self.now();
+        let name = self
+            .subscribers
+            .get(subscriber)
+            .map(|attached| Arc::clone(&attached.name));
+        let known = self.lanes.knew(verdict.lane);
+        let LaneVerdict {
+            lane,
+            target,
+            verdict,
+            code,
+            reason,
+        } = verdict;
+        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+            answers.push(elsewhere(lane, target.range, known));
+            return;
+        };
+        let mut parts = Vec::with_capacity(1);
+        entry
+            .lane
+            .handle_verdict(now, subscriber, target, verdict, &mut parts);
+        let keeps_note = match verdict {
+            Verdict::Rejected | Verdict::Failed { .. } => true,
+            Verdict::Acked | Verdict::Released => false,
+        };
+        let note = Note {
+            code: code.into(),
+            reason: reason.into(),
+            subscriber: name.unwrap_or_else(|| Arc::from("")),
+        };
+        for part in &parts {
+            if keeps_note && part.result == VerdictResult::Applied {
+                for offset in entry.bodies.offsets(part.range) {
+                    entry.notes.insert(offset.get(), note.clone());
+                }
+            }
+        }
+        answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
+    }
+
+    fn extend(
+        &mut self,
+        subscriber: Subscriber,
+        lane: u64,
+        range: OffsetRange,
+        by: Duration,
+        answers: &mut Vec<VerdictAnswer>,
+    ) {
+        let now = self.now();
+        let known = self.lanes.knew(lane);
+        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+            answers.push(elsewhere(lane, range, known));
+            return;
+        };
+        let mut parts = Vec::with_capacity(1);
+        let target = Target {
+            range,
+            delivery: None,
+        };
+        entry
+            .lane
+            .handle_extend(now, subscriber, target, by, &mut parts);
+        answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
+    }
+
+    fn answer(
+        &mut self,
+        subscriber: Subscriber,
+        sequence: u64,
+        answers: Vec<VerdictAnswer>,
+        confirm: bool,
+    ) {
+        if answers.is_empty() && !confirm {
+            return;
+        }
+        if !self
+            .subscribers
+            .tell(subscriber, Outbound::Settled { sequence, answers })
+        {
+            self.cut_off(subscriber);
+        }
+    }
+
+    /// Ends the session of a subscriber that does not read: what is out comes again.
+    fn cut_off(&mut self, subscriber: Subscriber) {
+        if let Some(mut attached) = self.subscribers.detach(subscriber) {
+            tracing::warn!(
+                subscription = self.parts.subscription.name,
+                subscriber = %attached.name,
+                "subscriber does not read its answers and is cut off"
+            );
+            attached.cut(End::NotReading);
+        }
+        self.take_back(subscriber, Departure::Lost);
+    }
+
+    fn sent(&mut self, subscriber: Subscriber, lane: u64, ranges: &[OffsetRange]) {
+        let now = self.now();
+        let Some(attached) = self.subscribers.get(subscriber) else {
+            return;
+        };
+        let name = Arc::clone(&attached.name);
+        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+            return;
+        };
+        let at = std::time::SystemTime::now();
+        for range in ranges {
+            entry.lane.handle_sent(now, subscriber, *range);
+            entry.bodies.handed_over(*range, at, &name);
+        }
+    }
+
+    fn depart(&mut self, subscriber: Subscriber, how: Departure) {
+        self.take_back(subscriber, how);
+        let Some(attached) = self.subscribers.detach(subscriber) else {
+            return;
+        };
+        match how {
+            Departure::Closed => {
+                tracing::info!(subscriber = %attached.name, session = subscriber.0, "subscriber closed");
+                // If the outbox is full the session ends when it is dropped here.
+                let _full = attached.send(Outbound::End(End::Closed));
+            }
+            Departure::Lost => {
+                tracing::info!(subscriber = %attached.name, session = subscriber.0, "subscriber lost");
+            }
+        }
+    }
+
+    /// **L6**: leaving is never an ack.
+    fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
+        let now = self.now();
+        for generation in self.lanes.generations() {
+            if let Some(entry) = self.lanes.touch(generation) {
+                match how {
+                    Departure::Closed => entry.lane.handle_subscriber_closed(now, subscriber),
+                    Departure::Lost => entry.lane.handle_subscriber_lost(now, subscriber),
+                }
+            }
+        }
+    }
+}
+
+/// The answer to a verdict on a lane that is not here.
+fn elsewhere(lane: u64, range: OffsetRange, known: bool) -> VerdictAnswer {
+    let result = if known {
+        VerdictResult::Fenced
+    } else {
+        VerdictResult::Unknown
+    };
+    answer_on(lane, range, result)
+}
+
+fn problem(lane: u64, part: &Answer) -> Option<VerdictAnswer> {
+    (part.result != VerdictResult::Applied).then(|| answer_on(lane, part.range, part.result))
+}
+
+fn answer_on(lane: u64, range: OffsetRange, result: VerdictResult) -> VerdictAnswer {
+    VerdictAnswer {
+        lane,
+        first: i64::try_from(range.first().get()).unwrap_or(i64::MAX),
+        last: i64::try_from(range.last().get()).unwrap_or(i64::MAX),
+        result: Ok(result),
+    }
+}
+
+/// Makes a notice.
+pub(super) fn notice(
+    lane: super::handle::LaneLabel,
+    kind: NoticeKind,
+    range: Option<OffsetRange>,
+    detail: &str,
+) -> super::handle::LaneNotice {
+    super::handle::LaneNotice {
+        lane,
+        kind,
+        range,
+        detail: detail.to_owned(),
+    }
+}

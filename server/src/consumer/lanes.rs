@@ -1,0 +1,242 @@
+//! The lanes that this gateway owns, each with its retained records, its grants
+//! and what is known of its deliveries; and the index of their deadlines.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use ackgate_lane::{Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time};
+
+use super::{bodies::Bodies, handle::LaneLabel};
+use crate::broker::{Assigned, Commit, TopicPartition};
+
+/// What a subscriber said about a record that is not settled yet, for its dead letter.
+#[derive(Clone, Debug)]
+pub(super) struct Note {
+    pub(super) code: Arc<str>,
+    pub(super) reason: Arc<str>,
+    pub(super) subscriber: Arc<str>,
+}
+
+/// One lane with what it needs around it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) lane: Lane,
+    pub(super) partition: TopicPartition,
+    pub(super) bodies: Bodies,
+    /// By offset; an entry goes when its record is settled.
+    pub(super) notes: BTreeMap<u64, Note>,
+    /// Granted to the consumer and not fetched yet.
+    pub(super) granted: Grant,
+    /// Number of the last seek: chunks of an earlier one are void.
+    pub(super) seek: u64,
+    /// The last commit of a drain, to be given with the answer to the revoke.
+    pub(super) last_commit: Option<Commit>,
+    pub(super) drained: bool,
+    /// Told to subscribers and the log, so that each change is told once.
+    pub(super) held: bool,
+    /// End of what has been fetched since the last seek; earlier records are known.
+    pub(super) fetched: Option<Position>,
+    /// Retained bytes as they were last counted in the gateway's budget.
+    pub(super) counted: u64,
+    dirty: bool,
+    queued: bool,
+    timeout: Option<Time>,
+}
+
+/// Records and bytes that may still be fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub(super) records: u32,
+    pub(super) bytes: u64,
+}
+
+/// All lanes owned now.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    entries: HashMap<Generation, Entry>,
+    /// Lanes whose effects have to be looked at in this turn.
+    dirty: Vec<Generation>,
+    /// Lanes that may have something to hand out, in the order of their turns.
+    queue: VecDeque<Generation>,
+    timeouts: BTreeSet<(Time, Generation)>,
+    /// Numbers up to here have been in use: they fence, others are unknown.
+    highest: u64,
+}
+
+impl Entry {
+    /// The lane as subscribers see it.
+    pub(super) fn label(&self, generation: Generation) -> LaneLabel {
+        LaneLabel {
+            lane: generation.0,
+            topic: Arc::clone(&self.partition.topic),
+            partition: self.partition.partition,
+            epoch: FIRST_EPOCH.0,
+        }
+    }
+
+    /// Forgets what was said about settled records.
+    pub(super) fn forget_notes(&mut self, range: OffsetRange) {
+        if self.notes.is_empty() {
+            return;
+        }
+        let settled: Vec<u64> = self
+            .notes
+            .range(range.first().get()..range.end().get())
+            .map(|(offset, _)| *offset)
+            .collect();
+        for offset in settled {
+            self.notes.remove(&offset);
+        }
+    }
+
+    pub(super) fn note(&self, offset: Offset) -> Option<&Note> {
+        self.notes.get(&offset.get())
+    }
+}
+
+/// Resets, which start a new epoch, are not available yet.
+const FIRST_EPOCH: Epoch = Epoch(1);
+
+impl Lanes {
+    /// Begins a lane.
+    pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
+        let generation = assigned.generation;
+        let start = Start {
+            generation,
+            epoch: FIRST_EPOCH,
+            position: assigned.start,
+            committed: assigned.committed,
+            seed: fastrand::u64(..),
+        };
+        let entry = Entry {
+            lane: Lane::new(policy, start),
+            partition: assigned.partition,
+            bodies: Bodies::default(),
+            notes: BTreeMap::new(),
+            granted: Grant::default(),
+            seek: 0,
+            last_commit: None,
+            drained: false,
+            held: false,
+            fetched: None,
+            counted: 0,
+            dirty: false,
+            queued: false,
+            timeout: None,
+        };
+        self.highest = self.highest.max(generation.0);
+        self.entries.insert(generation, entry);
+        self.touch(generation);
+    }
+
+    /// Ends a lane; whatever it held is gone from memory.
+    pub(super) fn remove(&mut self, generation: Generation) -> Option<Entry> {
+        let entry = self.entries.remove(&generation)?;
+        if let Some(timeout) = entry.timeout {
+            self.timeouts.remove(&(timeout, generation));
+        }
+        Some(entry)
+    }
+
+    /// The lane, whose effects and deadline will be looked at in this turn.
+    pub(super) fn touch(&mut self, generation: Generation) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(&generation)?;
+        if !entry.dirty {
+            entry.dirty = true;
+            self.dirty.push(generation);
+        }
+        Some(entry)
+    }
+
+    /// The lane, unchanged by what the caller does.
+    pub(super) fn get(&self, generation: Generation) -> Option<&Entry> {
+        self.entries.get(&generation)
+    }
+
+    pub(super) fn get_mut(&mut self, generation: Generation) -> Option<&mut Entry> {
+        self.entries.get_mut(&generation)
+    }
+
+    pub(super) fn generations(&self) -> Vec<Generation> {
+        self.entries.keys().copied().collect()
+    }
+
+    /// Whether a lane of this number has ever been here.
+    pub(super) const fn knew(&self, lane: u64) -> bool {
+        lane > 0 && lane <= self.highest
+    }
+
+    pub(super) fn all_drained(&self) -> bool {
+        self.entries.values().all(|entry| entry.drained)
+    }
+
+    /// Takes a lane to look at.
+    pub(super) fn pop_dirty(&mut self) -> Option<Generation> {
+        let generation = self.dirty.pop()?;
+        if let Some(entry) = self.entries.get_mut(&generation) {
+            entry.dirty = false;
+        }
+        Some(generation)
+    }
+
+    /// Puts the lane's next deadline into the index and the lane into the queue if
+    /// it has something to hand out.
+    pub(super) fn settle_in(&mut self, generation: Generation) {
+        let Some(entry) = self.entries.get_mut(&generation) else {
+            return;
+        };
+        let timeout = entry.lane.poll_timeout();
+        if timeout != entry.timeout {
+            if let Some(old) = entry.timeout {
+                self.timeouts.remove(&(old, generation));
+            }
+            if let Some(new) = timeout {
+                self.timeouts.insert((new, generation));
+            }
+            entry.timeout = timeout;
+        }
+        if !entry.queued && entry.lane.ready().is_some() {
+            entry.queued = true;
+            self.queue.push_back(generation);
+        }
+    }
+
+    /// The lane whose turn it is.
+    pub(super) fn pop_queue(&mut self) -> Option<Generation> {
+        let generation = self.queue.pop_front()?;
+        if let Some(entry) = self.entries.get_mut(&generation) {
+            entry.queued = false;
+        }
+        Some(generation)
+    }
+
+    pub(super) fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Puts a lane back at the end of the queue.
+    pub(super) fn requeue(&mut self, generation: Generation) {
+        if let Some(entry) = self.entries.get_mut(&generation)
+            && !entry.queued
+        {
+            entry.queued = true;
+            self.queue.push_back(generation);
+        }
+    }
+
+    /// When the next lane has to be woken.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.timeouts.first().map(|(time, _)| *time)
+    }
+
+    /// Lanes whose time has come.
+    pub(super) fn due(&mut self, now: Time) -> Vec<Generation> {
+        self.timeouts
+            .iter()
+            .take_while(|(time, _)| *time <= now)
+            .map(|(_, g)| *g)
+            .collect()
+    }
+}

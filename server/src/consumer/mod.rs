@@ -1,0 +1,29 @@
+//! One shared consumer and its lanes: a task per subscription that carries fetched
+//! records and verdicts to the lanes and carries out what they ask for.
+//!
+//! Boundary: no rdkafka and no gRPC types; rules about commit, seek, redelivery and
+//! dead letters are the lane's.
+
+mod bodies;
+mod budget;
+mod dead_letter;
+mod dispatch;
+mod driver;
+mod effects;
+mod episode;
+mod events;
+mod handle;
+mod inputs;
+mod lanes;
+mod membership;
+mod subscribers;
+#[cfg(test)]
+mod tests;
+
+pub use budget::Budget;
+pub use driver::{Parts, spawn};
+pub use handle::{
+    Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
+    Outbound, OutboundBatch, Redelivered, State, Stopped, VerdictAnswer,
+};
+pub(crate) use subscribers::OUTBOX;

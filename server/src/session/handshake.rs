@@ -1,0 +1,114 @@
+//! The first message of a stream: who subscribes to what, with which limits.
+
+use std::{sync::Arc, time::Duration};
+
+use ackgate_proto::v1;
+use tonic::{Status, Streaming};
+
+use super::{convert, status::Reason};
+use crate::consumer::{Credit, Handle};
+
+/// Time for the first message.
+const OPEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// What most gRPC libraries accept by default.
+const DEFAULT_MESSAGE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A smaller limit would leave no room for records beside a batch's head.
+const LEAST_MESSAGE_BYTES: u64 = 4096;
+
+const MOST_MESSAGE_BYTES: u64 = 1 << 30;
+
+const LONGEST_NAME: usize = 256;
+
+const ACK_DEADLINES: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// A valid `Open`.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) handle: Handle,
+    pub(super) name: Arc<str>,
+    pub(super) credit: Credit,
+    pub(super) max_message_bytes: u64,
+    pub(super) ack_deadline: Duration,
+    pub(super) confirm: bool,
+}
+
+/// Waits for `Open` and checks it.
+pub(super) async fn receive(
+    input: &mut Streaming<v1::SubscribeRequest>,
+    find: impl Fn(&str) -> Option<Handle>,
+) -> Result<Opening, Status> {
+    let first = tokio::time::timeout(OPEN_WITHIN, input.message())
+        .await
+        .map_err(|_elapsed| {
+            Reason::OpenTimeout.status(format!("no Open within {OPEN_WITHIN:?} of the call"))
+        })?;
+    let message = match first {
+        Ok(Some(message)) => message,
+        Ok(None) => return Err(Reason::OpenExpected.status("the input ended before an Open")),
+        Err(status) => return Err(convert::input_broken(&status)),
+    };
+    match message.request {
+        Some(v1::subscribe_request::Request::Open(open)) => check(open, find),
+        Some(
+            v1::subscribe_request::Request::Credit(_)
+            | v1::subscribe_request::Request::Settle(_)
+            | v1::subscribe_request::Request::Extend(_)
+            | v1::subscribe_request::Request::Close(_),
+        )
+        | None => Err(Reason::OpenExpected.status("the first message must be Open")),
+    }
+}
+
+fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Opening, Status> {
+    let invalid = |field: &str, text: &str| Err(Reason::OpenInvalid.field(field, text));
+    if open.subscription.is_empty() {
+        return invalid(
+            "open.subscription",
+            "must name a subscription of the gateway",
+        );
+    }
+    let Some(handle) = find(&open.subscription) else {
+        return Err(Reason::UnknownSubscription.status(format!(
+            "no subscription {:?} in the gateway's configuration",
+            convert::printable(&open.subscription, LONGEST_NAME)
+        )));
+    };
+    if open.subscriber_id.len() > LONGEST_NAME || open.subscriber_id.contains(char::is_control) {
+        return invalid(
+            "open.subscriber_id",
+            "must have at most 256 bytes and no control characters",
+        );
+    }
+    let max_message_bytes = match open.max_message_bytes {
+        0 => DEFAULT_MESSAGE_BYTES,
+        some if (LEAST_MESSAGE_BYTES..=MOST_MESSAGE_BYTES).contains(&some) => some,
+        _ => return invalid("open.max_message_bytes", "must be 0 or 4096 to 1073741824"),
+    };
+    let Ok(confirm) = v1::Confirm::try_from(open.confirm) else {
+        return invalid("open.confirm", "is not a known value");
+    };
+    let ack_deadline = match open.ack_deadline {
+        None => handle.subscription().policy.ack_deadline,
+        Some(wanted) => match Duration::try_from(wanted) {
+            Ok(wanted) if ACK_DEADLINES.contains(&wanted) => wanted,
+            _ => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
+        },
+    };
+    let credit = open.credit.map_or(Ok(Credit::default()), convert::credit)?;
+    let name = if open.subscriber_id.is_empty() {
+        Arc::from(format!("subscriber-{:012x}", fastrand::u64(..1 << 48)))
+    } else {
+        Arc::from(open.subscriber_id)
+    };
+    Ok(Opening {
+        handle,
+        name,
+        credit,
+        max_message_bytes,
+        ack_deadline,
+        confirm: confirm == v1::Confirm::Applied,
+    })
+}

@@ -1,0 +1,15 @@
+//! One subscriber's stream: opening, credit, batches out, verdicts in.
+//!
+//! Boundary: the only folder that knows gRPC and protocol types. It decides nothing
+//! about records.
+
+mod convert;
+mod handshake;
+mod outcome;
+mod reader;
+mod service;
+mod status;
+mod writer;
+
+pub use service::{Gate, Service};
+pub use status::{DOMAIN, Reason};

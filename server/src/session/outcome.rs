@@ -1,0 +1,53 @@
+//! How a session ended, for both of its halves, its status and its log line.
+
+use tonic::Status;
+
+use super::status::Reason;
+use crate::consumer::{Departure, End};
+
+/// The end of a session.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The subscriber said goodbye and has been told everything.
+    Closed,
+    /// The transport has gone: there is nobody to tell.
+    Gone,
+    /// The stream ends with this.
+    Refused(Status),
+}
+
+impl Outcome {
+    /// What the driver has to know: anything but a goodbye is a loss.
+    pub(super) const fn departure(&self) -> Departure {
+        match self {
+            Self::Closed => Departure::Closed,
+            Self::Gone | Self::Refused(_) => Departure::Lost,
+        }
+    }
+
+    /// The status to end with; `None` is OK.
+    pub(super) fn into_status(self) -> Option<Status> {
+        match self {
+            Self::Closed | Self::Gone => None,
+            Self::Refused(status) => Some(status),
+        }
+    }
+}
+
+impl From<End> for Outcome {
+    fn from(end: End) -> Self {
+        match end {
+            End::Closed => Self::Closed,
+            End::ShuttingDown => Self::Refused(shutting_down()),
+            End::NotReading => Self::Refused(Reason::NotReading.status(
+                "the subscriber sends verdicts but does not read their answers; read the stream \
+                 in a task of its own",
+            )),
+        }
+    }
+}
+
+/// What a stream is told while the gateway stops.
+pub(super) fn shutting_down() -> Status {
+    Reason::ShuttingDown.status("the gateway is shutting down; connect again")
+}

@@ -1,0 +1,86 @@
+//! The subscriber's half of a stream: messages in, to the driver. It never waits
+//! for the writer.
+
+use ackgate_lane::Subscriber;
+use ackgate_proto::v1;
+use tonic::{Status, Streaming};
+use v1::subscribe_request::Request;
+
+use super::{
+    convert,
+    outcome::{Outcome, shutting_down},
+    status::Reason,
+};
+use crate::consumer::{Handle, Input};
+
+/// Reads until the subscriber says goodbye, goes, or breaks a rule.
+pub(super) async fn run(
+    mut input: Streaming<v1::SubscribeRequest>,
+    handle: &Handle,
+    subscriber: Subscriber,
+    confirm: bool,
+) -> Outcome {
+    loop {
+        let message = match input.message().await {
+            Ok(Some(message)) => message,
+            // A cancelled call looks the same: only `Close` is a goodbye.
+            Ok(None) => {
+                return Outcome::Refused(Reason::InputEnded.status(
+                    "the input ended without Close; what was out will be delivered again",
+                ));
+            }
+            Err(status) => return Outcome::Refused(convert::input_broken(&status)),
+        };
+        let input = match convert_request(message.request, subscriber, confirm) {
+            Ok(Some(input)) => input,
+            Ok(None) => return Outcome::Closed,
+            Err(status) => return Outcome::Refused(status),
+        };
+        if handle.send(input).await.is_err() {
+            return Outcome::Refused(shutting_down());
+        }
+    }
+}
+
+/// The driver's words for a message; `None` for the goodbye.
+fn convert_request(
+    request: Option<Request>,
+    subscriber: Subscriber,
+    confirm: bool,
+) -> Result<Option<Input>, Status> {
+    match request {
+        Some(Request::Settle(settle)) => {
+            let sequence = settle.sequence;
+            let (verdicts, refused) = convert::verdicts(settle)?;
+            Ok(Some(Input::Settle {
+                subscriber,
+                sequence,
+                verdicts,
+                refused,
+                confirm,
+            }))
+        }
+        Some(Request::Extend(extend)) => {
+            let sequence = extend.sequence;
+            let (targets, refused, by) = convert::extensions(extend)?;
+            Ok(Some(Input::Extend {
+                subscriber,
+                sequence,
+                targets,
+                refused,
+                by,
+                confirm,
+            }))
+        }
+        Some(Request::Credit(credit)) => {
+            Ok(Some(Input::Credit(subscriber, convert::credit(credit)?)))
+        }
+        Some(Request::Close(v1::Close {})) => Ok(None),
+        Some(Request::Open(_)) => {
+            Err(Reason::AlreadyOpen.status("the stream is open: Open comes once, first"))
+        }
+        None => Err(Reason::EmptyRequest.status(
+            "a message without a request that this gateway knows; it may need a newer version",
+        )),
+    }
+}

@@ -1,0 +1,273 @@
+//! The gRPC service: finds the subscription, opens a session, answers at once.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use ackgate_lane::Subscriber;
+use ackgate_proto::{Frame, server::gateway_service_server::GatewayService, v1};
+use futures::Stream;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    convert,
+    handshake::{self, Opening},
+    outcome::{Outcome, shutting_down},
+    reader, writer,
+};
+use crate::consumer::{Attach, Handle, Input, OUTBOX};
+
+/// Version of the protocol within v1.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// Messages handed to the transport and not taken by it yet. One: what waits here
+/// has its deadlines running.
+const TRANSPORT: usize = 1;
+
+/// Time for a subscriber that said goodbye to read what waits for it.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Lets new streams in, or refuses them while the gateway stops. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    closed: Arc<AtomicBool>,
+}
+
+impl Gate {
+    /// From now on new streams are refused.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// What subscribers call.
+#[derive(Clone, Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    subscriptions: HashMap<String, Handle>,
+    gate: Gate,
+    ping_interval: Duration,
+    sessions: AtomicU64,
+}
+
+impl Service {
+    /// Serves these subscriptions.
+    #[must_use]
+    pub fn new(
+        subscriptions: HashMap<String, Handle>,
+        gate: Gate,
+        ping_interval: Duration,
+    ) -> Self {
+        let sessions = AtomicU64::new(0);
+        Self {
+            shared: Arc::new(Shared {
+                subscriptions,
+                gate,
+                ping_interval,
+                sessions,
+            }),
+        }
+    }
+}
+
+/// A session's messages, then its status.
+#[derive(Debug)]
+pub struct SessionStream {
+    messages: mpsc::Receiver<Result<Frame, Status>>,
+    /// Set before `messages` ends, so that the status arrives even if the
+    /// transport took nothing for a while.
+    last: Arc<Mutex<Option<Status>>>,
+}
+
+impl Stream for SessionStream {
+    type Item = Result<Frame, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.messages.poll_recv(cx) {
+            Poll::Ready(None) => Poll::Ready(self.last.lock().take().map(Err)),
+            other => other,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl GatewayService for Service {
+    type SubscribeStream = SessionStream;
+
+    async fn subscribe(
+        &self,
+        request: Request<Streaming<v1::SubscribeRequest>>,
+    ) -> Result<Response<Self::SubscribeStream>, Status> {
+        if self.shared.gate.is_closed() {
+            return Err(shutting_down());
+        }
+        let (transport, messages) = mpsc::channel(TRANSPORT);
+        let last = Arc::new(Mutex::new(None));
+        let stream = SessionStream {
+            messages,
+            last: Arc::clone(&last),
+        };
+        let shared = Arc::clone(&self.shared);
+        // Headers go out now; the first message is awaited by the session.
+        tokio::spawn(async move {
+            let outcome = shared.session(request.into_inner(), &transport).await;
+            *last.lock() = outcome.into_status();
+            drop(transport);
+        });
+        Ok(Response::new(stream))
+    }
+}
+
+impl Shared {
+    async fn session(
+        &self,
+        mut input: Streaming<v1::SubscribeRequest>,
+        transport: &writer::Transport,
+    ) -> Outcome {
+        let find = |name: &str| self.subscriptions.get(name).cloned();
+        let opening = tokio::select! {
+            opening = handshake::receive(&mut input, find) => opening,
+            () = transport.closed() => return Outcome::Gone,
+        };
+        let opening = match opening {
+            Ok(_) if self.gate.is_closed() => return Outcome::Refused(shutting_down()),
+            Ok(opening) => opening,
+            Err(status) => return Outcome::Refused(status),
+        };
+        let subscriber = Subscriber(self.sessions.fetch_add(1, Ordering::Relaxed) + 1);
+        if transport
+            .send(Ok(self.opened(&opening, subscriber)))
+            .await
+            .is_err()
+        {
+            return Outcome::Gone;
+        }
+        self.attached(opening, subscriber, input, transport).await
+    }
+
+    /// Runs both halves; the first to end ends the session.
+    async fn attached(
+        &self,
+        opening: Opening,
+        subscriber: Subscriber,
+        input: Streaming<v1::SubscribeRequest>,
+        transport: &writer::Transport,
+    ) -> Outcome {
+        let handle = opening.handle;
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        let (cut, cut_heard) = oneshot::channel();
+        let attach = Attach {
+            subscriber,
+            name: opening.name,
+            credit: opening.credit,
+            max_message_bytes: opening.max_message_bytes,
+            ack_deadline: opening.ack_deadline,
+            outbox,
+            cut,
+        };
+        if handle.send(Input::Attach(attach)).await.is_err() {
+            return Outcome::Refused(shutting_down());
+        }
+        // Told on every path, also if this task is dropped.
+        let mut goodbye = Goodbye {
+            handle: handle.clone(),
+            subscriber,
+            told: false,
+        };
+        let write = writer::run(
+            messages,
+            cut_heard,
+            transport,
+            &handle,
+            subscriber,
+            self.ping_interval,
+        );
+        let read = reader::run(input, &handle, subscriber, opening.confirm);
+        tokio::pin!(write);
+        let (outcome, is_writing) = tokio::select! {
+            outcome = &mut write => (outcome, false),
+            outcome = read => (outcome, true),
+        };
+        goodbye.tell(outcome.departure()).await;
+        tracing::debug!(session = subscriber.0, ?outcome, "session ends");
+        if is_writing && matches!(outcome, Outcome::Closed) {
+            // The driver answers the goodbye through the outbox, after what waits there.
+            tokio::time::timeout(CLOSE_WITHIN, write)
+                .await
+                .unwrap_or(Outcome::Gone)
+        } else {
+            outcome
+        }
+    }
+
+    fn opened(&self, opening: &Opening, subscriber: Subscriber) -> Frame {
+        let policy = &opening.handle.subscription().policy;
+        v1::subscribe_response::Response::Opened(v1::Opened {
+            session: subscriber.0.to_string(),
+            subscriber_id: opening.name.to_string(),
+            protocol_version: PROTOCOL_VERSION,
+            settings: Some(v1::Settings {
+                ack_deadline: convert::duration(opening.ack_deadline),
+                max_attempts: policy.max_attempts,
+                max_deliveries: policy.max_deliveries,
+                max_message_bytes: opening.max_message_bytes,
+                max_verdicts: u32::try_from(convert::MAX_VERDICTS).unwrap_or(u32::MAX),
+                credit: Some(v1::Credit {
+                    records: u32::try_from(opening.credit.records).unwrap_or(u32::MAX),
+                    bytes: opening.credit.bytes,
+                }),
+                ping_interval: convert::duration(self.ping_interval),
+            }),
+        })
+        .into()
+    }
+}
+
+/// Tells the driver that the session has ended, exactly once.
+#[derive(Debug)]
+struct Goodbye {
+    handle: Handle,
+    subscriber: Subscriber,
+    told: bool,
+}
+
+impl Goodbye {
+    async fn tell(&mut self, departure: crate::consumer::Departure) {
+        self.told = true;
+        // A stopped driver holds nothing for the session any more.
+        let _stopped = self
+            .handle
+            .send(Input::Detach(self.subscriber, departure))
+            .await;
+    }
+}
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        if self.told {
+            return;
+        }
+        let handle = self.handle.clone();
+        let detach = Input::Detach(self.subscriber, crate::consumer::Departure::Lost);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { handle.send(detach).await });
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Every way in which a stream is refused or ended, as a gRPC status with a stable
+//! reason code. The only place where one is made.
+
+use std::{collections::HashMap, time::Duration};
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// Domain of the reasons in `google.rpc.ErrorInfo`.
+pub const DOMAIN: &str = "ackgate";
+
+/// When a refused subscriber may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a stream was refused or ended. Each has a paragraph in the operator guide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The first message was not `Open`.
+    OpenExpected,
+    /// No first message came in time.
+    OpenTimeout,
+    /// A second `Open`.
+    AlreadyOpen,
+    /// A field of `Open` is out of range.
+    OpenInvalid,
+    /// A message without any request, as one of a newer protocol.
+    EmptyRequest,
+    /// No subscription of this name.
+    UnknownSubscription,
+    /// A credit above the limits.
+    CreditOutOfRange,
+    /// More verdicts or extensions in one message than allowed; none was applied.
+    TooManyVerdicts,
+    /// An extension of 0, or of more than is allowed.
+    ExtensionOutOfRange,
+    /// The input ended without `Close`: what was out comes again.
+    InputEnded,
+    /// The input could not be read: what was out comes again.
+    InputBroken,
+    /// The subscriber does not read what it is sent.
+    NotReading,
+    /// The gateway stops.
+    ShuttingDown,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::OpenExpected,
+        Self::OpenTimeout,
+        Self::AlreadyOpen,
+        Self::OpenInvalid,
+        Self::EmptyRequest,
+        Self::UnknownSubscription,
+        Self::CreditOutOfRange,
+        Self::TooManyVerdicts,
+        Self::ExtensionOutOfRange,
+        Self::InputEnded,
+        Self::InputBroken,
+        Self::NotReading,
+        Self::ShuttingDown,
+    ];
+
+    /// The stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::OpenExpected => "OPEN_EXPECTED",
+            Self::OpenTimeout => "OPEN_TIMEOUT",
+            Self::AlreadyOpen => "ALREADY_OPEN",
+            Self::OpenInvalid => "OPEN_INVALID",
+            Self::EmptyRequest => "EMPTY_REQUEST",
+            Self::UnknownSubscription => "UNKNOWN_SUBSCRIPTION",
+            Self::CreditOutOfRange => "CREDIT_OUT_OF_RANGE",
+            Self::TooManyVerdicts => "TOO_MANY_VERDICTS",
+            Self::ExtensionOutOfRange => "EXTENSION_OUT_OF_RANGE",
+            Self::InputEnded => "INPUT_ENDED",
+            Self::InputBroken => "INPUT_BROKEN",
+            Self::NotReading => "NOT_READING",
+            Self::ShuttingDown => "SHUTTING_DOWN",
+        }
+    }
+
+    const fn grpc(self) -> Code {
+        match self {
+            Self::OpenExpected
+            | Self::OpenInvalid
+            | Self::EmptyRequest
+            | Self::CreditOutOfRange
+            | Self::ExtensionOutOfRange => Code::InvalidArgument,
+            Self::AlreadyOpen => Code::FailedPrecondition,
+            Self::OpenTimeout => Code::DeadlineExceeded,
+            Self::UnknownSubscription => Code::NotFound,
+            Self::TooManyVerdicts | Self::NotReading => Code::ResourceExhausted,
+            Self::InputEnded => Code::Cancelled,
+            Self::InputBroken => Code::Aborted,
+            Self::ShuttingDown => Code::Unavailable,
+        }
+    }
+
+    /// Makes the status; `text` says what was wrong and what to do, and holds
+    /// nothing internal.
+    #[must_use]
+    pub fn status(self, text: impl Into<String>) -> Status {
+        let mut details = ErrorDetails::new();
+        details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
+        if self == Self::ShuttingDown {
+            details.set_retry_info(Some(RETRY_AFTER));
+        }
+        Status::with_error_details(self.grpc(), text, details)
+    }
+
+    /// As [`Self::status`], naming the field that is wrong.
+    #[must_use]
+    pub fn field(self, field: &str, text: &str) -> Status {
+        let mut details = ErrorDetails::new();
+        details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
+        details.add_bad_request_violation(field, text);
+        Status::with_error_details(self.grpc(), format!("{field}: {text}"), details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own_that_the_status_carries() {
+        let mut codes: Vec<&str> = Reason::ALL.iter().map(|reason| reason.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            let status = reason.status("why");
+            let details = status.get_error_details();
+            let info = details.error_info().expect("an error info");
+            assert_eq!(
+                (info.reason.as_str(), info.domain.as_str()),
+                (reason.code(), DOMAIN)
+            );
+            assert_ne!(status.code(), Code::Internal);
+        }
+    }
+
+    #[test]
+    fn refusals_during_a_stop_say_when_to_try_again() {
+        let details = Reason::ShuttingDown.status("stopping").get_error_details();
+        assert_eq!(
+            details.retry_info().and_then(|info| info.retry_delay),
+            Some(RETRY_AFTER)
+        );
+    }
+}

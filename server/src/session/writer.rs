@@ -1,0 +1,95 @@
+//! The gateway's half of a stream: messages out, one at a time. It never waits for
+//! the reader.
+
+use std::time::Duration;
+
+use ackgate_lane::{OffsetRange, Subscriber};
+use ackgate_proto::{Frame, v1};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+use tonic::Status;
+use v1::subscribe_response::Response;
+
+use super::{convert, outcome::Outcome};
+use crate::consumer::{End, Handle, Input, Outbound};
+
+/// Where messages go to the transport.
+pub(super) type Transport = mpsc::Sender<Result<Frame, Status>>;
+
+/// Writes until the driver ends the session or the transport has gone.
+pub(super) async fn run(
+    mut outbox: mpsc::Receiver<Outbound>,
+    mut cut: oneshot::Receiver<End>,
+    transport: &Transport,
+    handle: &Handle,
+    subscriber: Subscriber,
+    ping_interval: Duration,
+) -> Outcome {
+    let mut quiet_since = Instant::now();
+    loop {
+        // A place at the transport first: what waits in the outbox is not handed over.
+        let place = tokio::select! {
+            biased;
+            end = &mut cut => return cut_short(end),
+            place = transport.reserve() => place,
+        };
+        let Ok(place) = place else {
+            return Outcome::Gone;
+        };
+        let message = tokio::select! {
+            biased;
+            end = &mut cut => return cut_short(end),
+            () = transport.closed() => return Outcome::Gone,
+            message = outbox.recv() => message,
+            () = tokio::time::sleep_until(quiet_since + ping_interval) => {
+                place.send(Ok(Response::Ping(v1::Ping {}).into()));
+                quiet_since = Instant::now();
+                continue;
+            }
+        };
+        let (frame, sent) = match message {
+            Some(Outbound::Batch(batch)) => {
+                let sent = (batch.lane.lane, batch.ranges.clone());
+                (convert::batch(batch), Some(sent))
+            }
+            Some(Outbound::Settled { sequence, answers }) => {
+                (convert::settled(sequence, answers), None)
+            }
+            Some(Outbound::Lane(notice)) => (convert::notice(notice), None),
+            Some(Outbound::Drain(left)) => (convert::drain(left), None),
+            Some(Outbound::End(end)) => return end.into(),
+            // The driver let go of the session without a word: it has stopped.
+            None => return End::ShuttingDown.into(),
+        };
+        place.send(Ok(frame));
+        quiet_since = Instant::now();
+        if let Some((lane, ranges)) = sent
+            && !tell_sent(handle, subscriber, lane, ranges).await
+        {
+            return End::ShuttingDown.into();
+        }
+    }
+}
+
+/// Deadlines start at the hand-over to the transport, so the driver is told of it.
+async fn tell_sent(
+    handle: &Handle,
+    subscriber: Subscriber,
+    lane: u64,
+    ranges: Vec<OffsetRange>,
+) -> bool {
+    handle
+        .send(Input::Sent {
+            subscriber,
+            lane,
+            ranges,
+        })
+        .await
+        .is_ok()
+}
+
+fn cut_short(end: Result<End, oneshot::error::RecvError>) -> Outcome {
+    end.unwrap_or(End::ShuttingDown).into()
+}

@@ -1,10 +1,59 @@
-//! The gateway's settings as valid values. Where they come from (a TOML file and
-//! the environment) is known only to this folder; the rest of the gateway gets
-//! the types below.
+//! The gateway's settings as valid values.
+//!
+//! **Boundary**: where they come from (a TOML file, the environment, files of
+//! secrets) is known only to this folder; the rest of the gateway gets the types
+//! below. **Invariants**: a [`Config`] has passed every rule; everything that is
+//! wrong is reported at once, with file, line, key, value and what is expected;
+//! nothing secret is in a [`Problem`], in a `Debug` or in [`Config::effective`].
+//!
+//! ```text
+//! file ─► tree ─► layers (flat properties, environment over it, secrets) ─► reader
+//!          with lines            │ overlay, secret                            │
+//!                                ▼                                            ▼
+//!                       options (the one table) ─────────────► parse, checks ─► Config
+//! ```
+//!
+//! The `toml` crate's spanned tree is walked here rather than deserialized with
+//! serde: a serde visitor ends at its first error, so layering crates built on it
+//! (figment, config) can name one mistake per run, have no lines for it, and bring
+//! a second copy of a TOML parser.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
 
-use ackgate_lane::Policy;
+mod address;
+mod checks;
+mod effective;
+mod kafka;
+mod layers;
+mod listen;
+mod options;
+mod overlay;
+mod parse;
+mod problem;
+mod properties;
+mod reader;
+mod reference;
+mod secret;
+mod subscription;
+mod subscription_parse;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod value;
+
+pub use self::{
+    kafka::Cluster,
+    listen::{Listen, Log, Shutdown},
+    problem::{Problem, Problems},
+    reference::reference,
+    subscription::{DeadLetter, Delivery, StartAt, Subscription},
+};
+
+/// A file above this size is not a configuration.
+const FILE_BYTES: u64 = 16 << 20;
 
 /// Everything that a gateway is built from.
 #[derive(Clone, Debug)]
@@ -23,123 +72,94 @@ pub struct Config {
     pub memory_bytes: u64,
 }
 
-/// The gRPC listener.
-#[derive(Clone, Debug)]
-pub struct Listen {
-    /// Where to listen. Anything but loopback needs `insecure`, until TLS is configured.
-    pub address: SocketAddr,
-    /// Allows a plain-text listener beyond loopback.
-    pub insecure: bool,
-    /// Streams on one connection.
-    pub max_streams: u32,
-    /// HTTP/2 pings on quiet connections.
-    pub keepalive_interval: Duration,
-    /// Time for their answer, then the connection is closed.
-    pub keepalive_timeout: Duration,
-    /// Application pings on quiet streams.
-    pub ping_interval: Duration,
+/// Loads a configuration file with the environment's overrides.
+///
+/// # Errors
+/// Everything that is wrong with it. No socket is opened, so that a mistake is
+/// known before anything has begun.
+pub fn load(
+    path: &Path,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<Config, Problems> {
+    match read(path) {
+        Ok(text) => parse(&text, path, environment),
+        Err(error) => Err(Problems::new(vec![whole(
+            path,
+            format!("cannot be read: {error}"),
+        )])),
+    }
 }
 
-/// One Kafka connection.
-#[derive(Clone)]
-pub struct Cluster {
-    /// Its name in the configuration.
-    pub name: String,
-    /// `host:port` of the first brokers to ask.
-    pub bootstrap: Vec<String>,
-    /// Client properties that pass through to librdkafka, checked against the deny
-    /// list; user and password of the address are in here. Values may be secret.
-    pub properties: Vec<(String, String)>,
+/// As [`load`], from text that is not in a file; `path` stands in messages, and
+/// its folder is where relative paths of secrets start.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(
+    text: &str,
+    path: &Path,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<Config, Problems> {
+    let file = path.display().to_string();
+    let mut root = tree::parse(text, &file).map_err(Problems::new)?;
+    let variables = environment.into_iter().collect();
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let mut problems = Vec::new();
+    layers::Sources {
+        file: &file,
+        folder,
+        variables: &variables,
+    }
+    .apply(&mut root, &mut problems);
+    let mut reader = reader::Reader {
+        file: &file,
+        root: &root,
+        problems,
+    };
+    let config = parse::config(&mut reader);
+    match config {
+        Some(config) if reader.problems.is_empty() => Ok(config),
+        Some(_) | None => {
+            if reader.problems.is_empty() {
+                // A rule that gives up owes a reason.
+                reader
+                    .problems
+                    .push(whole(path, "is refused without a reason".to_owned()));
+            }
+            Err(Problems::new(reader.problems))
+        }
+    }
 }
 
-/// Where a group without a committed offset begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartAt {
-    /// At the oldest record.
-    Earliest,
-    /// At the end.
-    Latest,
-    /// At the first record at or after this time, in milliseconds since the Unix
-    /// epoch; at the end if there is none, as Kafka answers.
-    Timestamp(i64),
-    /// Nowhere: the lane is held until an operator commits an offset.
-    Fail,
+/// The environment of this process, for [`load`]. What is not UTF-8 in it is kept
+/// with replacement characters, so that it is refused rather than overlooked.
+#[must_use]
+pub fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .map(|(name, value)| {
+            (
+                name.to_string_lossy().into_owned(),
+                value.to_string_lossy().into_owned(),
+            )
+        })
+        .collect()
 }
 
-/// How records are spread over subscribers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// Each record goes to one of them.
-    Competing,
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(FILE_BYTES)
+        .read_to_string(&mut text)?;
+    Ok(text)
 }
 
-/// A named reading of topics with one consumer group.
-#[derive(Clone, Debug)]
-pub struct Subscription {
-    /// Its name.
-    pub name: String,
-    /// Name of its cluster.
-    pub cluster: String,
-    /// Sorted, without repeats, valid Kafka names.
-    pub topics: Vec<String>,
-    /// The consumer group.
-    pub group: String,
-    /// Where a group without a committed offset begins.
-    pub start: StartAt,
-    /// How records are spread.
-    pub delivery: Delivery,
-    /// Retries, order, limits and commits: what each lane gets.
-    pub policy: Policy,
-    /// Bytes retained per lane, at which its queue is left unpolled.
-    pub window_bytes: u64,
-    /// How long the consumer stays in the group after the last subscriber.
-    pub linger: Duration,
-    /// How long a revoke waits for verdicts on what is out.
-    pub revoke_drain: Duration,
-    /// Where rejected and exhausted records go.
-    pub dead_letter: Option<DeadLetter>,
-    /// Group id settings and the like that pass through to this consumer only.
-    pub consumer_properties: Vec<(String, String)>,
-}
-
-/// Where rejected and exhausted records go.
-#[derive(Clone, Debug)]
-pub struct DeadLetter {
-    /// The topic, on the subscription's cluster.
-    pub topic: String,
-    /// Properties that pass through to the producer.
-    pub producer_properties: Vec<(String, String)>,
-}
-
-/// How a graceful stop goes.
-#[derive(Clone, Debug)]
-pub struct Shutdown {
-    /// Time for subscribers to answer what is out.
-    pub drain: Duration,
-    /// Time for the last commits, the group's goodbye and the producers' flush.
-    pub close: Duration,
-}
-
-/// Log settings.
-#[derive(Clone, Debug)]
-pub struct Log {
-    /// A `tracing` filter, as `info` or `ackgate=debug,warn`.
-    pub filter: String,
-    /// One JSON object per line instead of text.
-    pub json: bool,
-}
-
-impl std::fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&str> = self
-            .properties
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        f.debug_struct("Cluster")
-            .field("name", &self.name)
-            .field("bootstrap", &self.bootstrap)
-            .field("properties", &names)
-            .finish()
+fn whole(path: &Path, expected: String) -> Problem {
+    Problem {
+        file: path.display().to_string(),
+        variable: None,
+        line: None,
+        key: String::new(),
+        found: None,
+        expected,
     }
 }

@@ -1,0 +1,160 @@
+//! The configuration as it counts, for the log: every setting, no secret.
+
+use super::{
+    Cluster, Config, StartAt, Subscription,
+    options::{size, span},
+    problem::MASK,
+};
+use ackgate_lane::{Backoff, OnReject, Order};
+
+/// Properties that are shown with their value; every other one is masked, since a
+/// future secret must not have to be listed first.
+const SHOWN: [&str; 9] = [
+    "acks",
+    "client.id",
+    "client.rack",
+    "compression.type",
+    "debug",
+    "isolation.level",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "security.protocol",
+];
+
+/// Ends of property names whose values are plain figures.
+const FIGURES: [&str; 4] = [".ms", ".bytes", ".kbytes", ".messages"];
+
+impl Config {
+    /// One entry per part of the configuration: its name, as `subscriptions.orders`,
+    /// and its settings, defaults included. Passwords, tokens, keys and every other
+    /// client property that might be one are masked.
+    #[must_use]
+    pub fn effective(&self) -> Vec<(String, String)> {
+        let listen = &self.listen;
+        let mut parts = vec![
+            (
+                "gateway".to_owned(),
+                line(&[("memory", size(self.memory_bytes))]),
+            ),
+            (
+                "listen".to_owned(),
+                line(&[
+                    ("address", listen.address.to_string()),
+                    ("insecure", listen.insecure.to_string()),
+                    ("max_streams", listen.max_streams.to_string()),
+                    ("keepalive.interval", span(listen.keepalive_interval)),
+                    ("keepalive.timeout", span(listen.keepalive_timeout)),
+                    ("ping_interval", span(listen.ping_interval)),
+                ]),
+            ),
+            (
+                "shutdown".to_owned(),
+                line(&[
+                    ("drain", span(self.shutdown.drain)),
+                    ("close", span(self.shutdown.close)),
+                ]),
+            ),
+            (
+                "log".to_owned(),
+                line(&[
+                    ("filter", self.log.filter.clone()),
+                    (
+                        "format",
+                        if self.log.json { "json" } else { "text" }.to_owned(),
+                    ),
+                ]),
+            ),
+        ];
+        parts.extend(self.clusters.iter().map(cluster));
+        parts.extend(self.subscriptions.iter().map(subscription));
+        parts
+    }
+}
+
+fn cluster(cluster: &Cluster) -> (String, String) {
+    let settings = line(&[
+        ("bootstrap", cluster.bootstrap.join(",")),
+        ("properties", properties(&cluster.properties)),
+    ]);
+    (format!("clusters.{}", cluster.name), settings)
+}
+
+fn subscription(subscription: &Subscription) -> (String, String) {
+    let policy = &subscription.policy;
+    let start = match subscription.start {
+        StartAt::Earliest => "earliest".to_owned(),
+        StartAt::Latest => "latest".to_owned(),
+        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
+        StartAt::Fail => "fail".to_owned(),
+    };
+    let (order, skip_acked) = match policy.order {
+        Order::None => ("none", false),
+        Order::Lane { skip_acked } => ("lane", skip_acked),
+    };
+    let on_reject = match policy.on_reject {
+        OnReject::DeadLetter => "dead_letter",
+        OnReject::Drop => "drop",
+        OnReject::Hold => "hold",
+    };
+    let mut settings = vec![
+        ("cluster", subscription.cluster.clone()),
+        ("topics", subscription.topics.join(",")),
+        ("group", subscription.group.clone()),
+        ("start", start),
+        ("order", order.to_owned()),
+        ("skip_acked", skip_acked.to_string()),
+        ("delivery", "competing".to_owned()),
+        ("ack_deadline", span(policy.ack_deadline)),
+        ("max_attempts", policy.max_attempts.to_string()),
+        ("max_deliveries", policy.max_deliveries.to_string()),
+        ("backoff", backoff(policy.backoff)),
+        ("on_reject", on_reject.to_owned()),
+        ("window.records", policy.window.records.to_string()),
+        ("window.span", policy.window.span.to_string()),
+        ("window.bytes", size(subscription.window_bytes)),
+        ("linger", span(subscription.linger)),
+        ("revoke_drain", span(subscription.revoke_drain)),
+        ("commit.interval", span(policy.commit_interval)),
+        ("commit.settlements", policy.commit_settlements.to_string()),
+        ("consumer", properties(&subscription.consumer_properties)),
+    ];
+    if let Some(dead_letter) = &subscription.dead_letter {
+        settings.push(("dead_letter.topic", dead_letter.topic.clone()));
+        settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
+        settings.push((
+            "dead_letter.producer",
+            properties(&dead_letter.producer_properties),
+        ));
+    }
+    (
+        format!("subscriptions.{}", subscription.name),
+        line(&settings),
+    )
+}
+
+fn backoff(backoff: Backoff) -> String {
+    format!(
+        "{} x {} up to {}",
+        span(backoff.initial),
+        backoff.factor,
+        span(backoff.max)
+    )
+}
+
+fn properties(properties: &[(String, String)]) -> String {
+    let shown = |(name, value): &(String, String)| {
+        let figure = FIGURES.iter().any(|end| name.ends_with(end));
+        let plain = SHOWN.contains(&name.as_str()) || figure && value.trim().parse::<i64>().is_ok();
+        format!("{name}={}", if plain { value } else { MASK })
+    };
+    let all: Vec<String> = properties.iter().map(shown).collect();
+    format!("{{{}}}", all.join(", "))
+}
+
+fn line(settings: &[(&str, String)]) -> String {
+    let all: Vec<String> = settings
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    all.join("; ")
+}

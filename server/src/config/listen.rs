@@ -1,0 +1,38 @@
+//! Settings of the gateway itself: its listener, its stop and its logs.
+
+use std::{net::SocketAddr, time::Duration};
+
+/// The gRPC listener.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// Where to listen. Anything but loopback needs `insecure`, until TLS is configured.
+    pub address: SocketAddr,
+    /// Allows a plain-text listener beyond loopback.
+    pub insecure: bool,
+    /// Streams on one connection.
+    pub max_streams: u32,
+    /// HTTP/2 pings on quiet connections.
+    pub keepalive_interval: Duration,
+    /// Time for their answer, then the connection is closed.
+    pub keepalive_timeout: Duration,
+    /// Application pings on quiet streams.
+    pub ping_interval: Duration,
+}
+
+/// How a graceful stop goes.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    /// Time for subscribers to answer what is out.
+    pub drain: Duration,
+    /// Time for the last commits, the group's goodbye and the producers' flush.
+    pub close: Duration,
+}
+
+/// Log settings.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// A `tracing` filter, as `info` or `ackgate=debug,warn`.
+    pub filter: String,
+    /// One JSON object per line instead of text.
+    pub json: bool,
+}

@@ -1,0 +1,307 @@
+//! Every option there is: key, kind, unit, range, default and meaning, in one place.
+//!
+//! Invariant: nothing else knows a default or a bound. This table drives reading,
+//! validation, the reference in `server/README.md` and the test of
+//! `server/ackgate.example.toml`.
+
+use std::time::Duration;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+const TIB: u64 = 1024 * GIB;
+
+/// One option.
+#[derive(Debug)]
+pub(super) struct Spec {
+    /// Path in the file; `*` stands for a name of the user's choice.
+    pub(super) key: &'static str,
+    pub(super) kind: Kind,
+    pub(super) need: Need,
+    /// For the reference, in Markdown.
+    pub(super) about: &'static str,
+}
+
+/// What happens where an option is not given.
+#[derive(Debug)]
+pub(super) enum Need {
+    /// This TOML value is used.
+    Default(&'static str),
+    /// It is a mistake.
+    Required,
+    /// There is nothing then.
+    Optional,
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// IP address and port.
+    Socket,
+    Flag,
+    Integer {
+        min: u64,
+        max: u64,
+        unit: &'static str,
+    },
+    Float {
+        min: f64,
+        max: f64,
+    },
+    Duration {
+        min: Duration,
+        max: Duration,
+    },
+    /// In bytes.
+    Size {
+        min: u64,
+        max: u64,
+    },
+    Choice {
+        of: &'static [&'static str],
+        /// Known words that this version refuses.
+        later: &'static [&'static str],
+    },
+    /// Text, with what it is in words.
+    Text(&'static str),
+    /// A list of texts, with what they are in words.
+    Texts(&'static str),
+    /// A Kafka address, which may hold a password.
+    Dsn,
+    /// A word or a time.
+    Start,
+    /// A table of client properties.
+    Properties,
+}
+
+const fn millis(min: u64, max: u64) -> Kind {
+    Kind::Duration {
+        min: Duration::from_millis(min),
+        max: Duration::from_millis(max),
+    }
+}
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+macro_rules! options {
+    ($($name:ident = $key:literal, $kind:expr, $need:expr, $about:literal;)*) => {
+        $(pub(super) const $name: Spec =
+            Spec { key: $key, kind: $kind, need: $need, about: $about };)*
+        /// All options, in the order of the reference.
+        pub(super) const ALL: &[Spec] = &[$($name),*];
+    };
+}
+
+options! {
+    MEMORY = "memory", Kind::Size { min: 16 * MIB, max: TIB }, Need::Default("\"1GiB\""),
+        "Memory for records that are fetched and not settled, over all lanes.";
+
+    LISTEN_ADDRESS = "listen.address", Kind::Socket, Need::Default("\"127.0.0.1:7654\""),
+        "Where subscribers connect. Anything but loopback needs `listen.insecure`.";
+    LISTEN_INSECURE = "listen.insecure", Kind::Flag, Need::Default("false"),
+        "Allows plain text beyond loopback: anyone who reaches the port can read the topics.";
+    LISTEN_MAX_STREAMS = "listen.max_streams",
+        Kind::Integer { min: 1, max: 100_000, unit: "streams" }, Need::Default("256"),
+        "Streams on one connection.";
+    LISTEN_KEEPALIVE_INTERVAL = "listen.keepalive.interval", millis(SECOND, HOUR),
+        Need::Default("\"15s\""), "HTTP/2 pings on quiet connections.";
+    LISTEN_KEEPALIVE_TIMEOUT = "listen.keepalive.timeout", millis(SECOND, 5 * MINUTE),
+        Need::Default("\"10s\""), "Time for their answer, then the connection is closed.";
+    LISTEN_PING_INTERVAL = "listen.ping_interval", millis(SECOND, 10 * MINUTE),
+        Need::Default("\"15s\""), "`Ping` messages on quiet streams.";
+
+    SHUTDOWN_DRAIN = "shutdown.drain", millis(0, 10 * MINUTE), Need::Default("\"10s\""),
+        "Time for subscribers to answer what is out when the gateway stops.";
+    SHUTDOWN_CLOSE = "shutdown.close", millis(SECOND, 10 * MINUTE), Need::Default("\"10s\""),
+        "Time for the last commits, leaving the groups and flushing the producers.";
+
+    LOG_FILTER = "log.filter", Kind::Text("a log filter such as \"info\" or \"ackgate=debug,warn\""),
+        Need::Default("\"info\""), "What is logged, by level and target.";
+    LOG_FORMAT = "log.format", Kind::Choice { of: &["text", "json"], later: &[] },
+        Need::Default("\"text\""), "Lines for people or one JSON object per line.";
+
+    CLUSTER_ADDRESS = "clusters.*.address", Kind::Dsn, Need::Optional,
+        "`kafka://[user:password@]host[:port][,host[:port]…]`; port 9092 where none is given, IPv6 \
+         in brackets, user and password percent-encoded. Either this or `bootstrap`.";
+    CLUSTER_BOOTSTRAP = "clusters.*.bootstrap",
+        Kind::Texts("brokers as \"host:port\", port 9092 where none is given"), Need::Optional,
+        "The same as a list of `host:port`.";
+    CLUSTER_PROPERTIES = "clusters.*.properties", Kind::Properties, Need::Optional,
+        "librdkafka properties for all clients of this cluster, less the refused ones.";
+
+    SUBSCRIPTION_CLUSTER = "subscriptions.*.cluster", Kind::Text("the name of a cluster"),
+        Need::Required, "Which of the clusters.";
+    TOPICS = "subscriptions.*.topics", Kind::Texts("topic names"), Need::Required,
+        "What is read. Order and repeats mean nothing.";
+    GROUP = "subscriptions.*.group", Kind::Text("a consumer group of 1 to 255 characters"),
+        Need::Required, "The consumer group, shared by all gateways of the subscription.";
+    START = "subscriptions.*.start", Kind::Start, Need::Required,
+        "Where the group begins if it has no committed offset: `earliest`, `latest`, \
+         `{ timestamp = \"2026-01-01T00:00:00Z\" }`, or `fail`, which holds the lane until an \
+         operator commits one.";
+    ORDER = "subscriptions.*.order", Kind::Choice { of: &["none", "lane"], later: &["key"] },
+        Need::Required,
+        "`none`: only a failed record itself waits. `lane`: nothing of a partition overtakes it.";
+    SKIP_ACKED = "subscriptions.*.skip_acked", Kind::Flag, Need::Default("false"),
+        "With `order = \"lane\"`: after a failure, what was acked above it is not delivered again.";
+    DELIVERY = "subscriptions.*.delivery",
+        Kind::Choice { of: &["competing"], later: &["broadcast"] }, Need::Default("\"competing\""),
+        "Each record goes to one of the subscribers.";
+    ACK_DEADLINE = "subscriptions.*.ack_deadline", millis(100, HOUR), Need::Default("\"30s\""),
+        "Time for a verdict, from the hand-over on, unless the subscriber asked for another.";
+    MAX_ATTEMPTS = "subscriptions.*.max_attempts",
+        Kind::Integer { min: 1, max: 1000, unit: "attempts" }, Need::Default("5"),
+        "Failed verdicts and expiries after which a record is exhausted.";
+    MAX_DELIVERIES = "subscriptions.*.max_deliveries",
+        Kind::Integer { min: 1, max: 1000, unit: "deliveries" }, Need::Default("20"),
+        "Hand-overs of any outcome after which a record is exhausted.";
+    BACKOFF_INITIAL = "subscriptions.*.backoff.initial", millis(10, HOUR), Need::Default("\"1s\""),
+        "Upper bound of the first delay before a failed record is delivered again.";
+    BACKOFF_FACTOR = "subscriptions.*.backoff.factor", Kind::Float { min: 1.0, max: 100.0 },
+        Need::Default("2.0"), "Growth of that bound per attempt.";
+    BACKOFF_MAX = "subscriptions.*.backoff.max", millis(10, HOUR), Need::Default("\"60s\""),
+        "Where that bound ends. The delay itself is random below it.";
+    ON_REJECT = "subscriptions.*.on_reject",
+        Kind::Choice { of: &["dead_letter", "drop", "hold"], later: &[] },
+        Need::Default("\"dead_letter\""),
+        "What happens to rejected and exhausted records: written to the dead-letter topic, \
+         dropped (counted and logged), or the lane holds until an operator acts.";
+    DEAD_LETTER_TOPIC = "subscriptions.*.dead_letter.topic", Kind::Text("a topic name"),
+        Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"`.";
+    DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
+        Need::Default("\"1s\""),
+        "Upper bound of the first delay before a dead letter that could not be written is tried again.";
+    DEAD_LETTER_BACKOFF_FACTOR = "subscriptions.*.dead_letter.backoff.factor",
+        Kind::Float { min: 1.0, max: 100.0 }, Need::Default("2.0"),
+        "Growth of that bound per try.";
+    DEAD_LETTER_BACKOFF_MAX = "subscriptions.*.dead_letter.backoff.max", millis(10, HOUR),
+        Need::Default("\"60s\""), "Where that bound ends.";
+    DEAD_LETTER_PRODUCER = "subscriptions.*.dead_letter.producer", Kind::Properties,
+        Need::Optional, "librdkafka properties for the dead-letter producer only.";
+    WINDOW_RECORDS = "subscriptions.*.window.records",
+        Kind::Integer { min: 1, max: 24_000, unit: "records" }, Need::Default("2000"),
+        "Records per lane that are received and not settled.";
+    WINDOW_SPAN = "subscriptions.*.window.span",
+        Kind::Integer { min: 1, max: 24_000, unit: "offsets" }, Need::Default("10000"),
+        "Offsets per lane from the committed position to the highest one received.";
+    WINDOW_BYTES = "subscriptions.*.window.bytes", Kind::Size { min: 64 * KIB, max: 64 * GIB },
+        Need::Default("\"64MiB\""), "Bytes per lane that are retained.";
+    LINGER = "subscriptions.*.linger", millis(0, HOUR), Need::Default("\"30s\""),
+        "How long the consumer stays in its group after the last subscriber has gone.";
+    REVOKE_DRAIN = "subscriptions.*.revoke_drain", millis(0, MINUTE), Need::Default("\"5s\""),
+        "How long a lane that is taken away waits for verdicts on what is out.";
+    COMMIT_INTERVAL = "subscriptions.*.commit.interval", millis(100, MINUTE),
+        Need::Default("\"1s\""), "A position is committed at most this often, or on `commit.settlements`.";
+    COMMIT_SETTLEMENTS = "subscriptions.*.commit.settlements",
+        Kind::Integer { min: 1, max: 10_000_000, unit: "records" }, Need::Default("100000"),
+        "As soon as this many records have settled, a commit does not wait for the interval.";
+    CONSUMER_PROPERTIES = "subscriptions.*.consumer", Kind::Properties, Need::Optional,
+        "librdkafka properties for this subscription's consumer only.";
+}
+
+/// Whether a path has the form of a key; `*` matches any name.
+fn matches(key: &str, path: &[String]) -> bool {
+    let mut segments = key.split('.');
+    path.iter().all(|name| {
+        segments
+            .next()
+            .is_some_and(|segment| segment == "*" || segment == name)
+    }) && segments.next().is_none()
+}
+
+/// The option at a path.
+pub(super) fn at(path: &[String]) -> Option<&'static Spec> {
+    ALL.iter().find(|spec| matches(spec.key, path))
+}
+
+/// The option whose table of properties a path leads into, and how many segments of
+/// the path are the table's.
+pub(super) fn properties_above(path: &[String]) -> Option<(&'static Spec, usize)> {
+    ALL.iter()
+        .filter(|spec| matches!(spec.kind, Kind::Properties))
+        .find_map(|spec| {
+            let length = spec.key.split('.').count();
+            path.get(..length)
+                .filter(|head| matches(spec.key, head))
+                .map(|_| (spec, length))
+        })
+}
+
+/// The names that may follow a path; `*` among them stands for any.
+pub(super) fn children(path: &[String]) -> Vec<&'static str> {
+    let depth = path.len();
+    let mut names: Vec<&'static str> = ALL
+        .iter()
+        .filter_map(|spec| {
+            let mut segments = spec.key.split('.');
+            let above = path.iter().all(|name| {
+                segments
+                    .next()
+                    .is_some_and(|part| part == "*" || part == name)
+            });
+            above.then(|| spec.key.split('.').nth(depth)).flatten()
+        })
+        .collect();
+    names.dedup();
+    names
+}
+
+impl Spec {
+    /// What a value of the option must be, in words that follow "must be".
+    pub(super) fn expected(&self) -> String {
+        match &self.kind {
+            Kind::Socket => "an IP address with port, such as \"127.0.0.1:7654\"".to_owned(),
+            Kind::Flag => "true or false".to_owned(),
+            Kind::Integer { min, max, unit } => format!("{min} to {max} {unit}"),
+            Kind::Float { min, max } => format!("a number from {min} to {max}"),
+            Kind::Duration { min, max } => format!(
+                "a duration from {} to {} with its unit, such as \"30s\" or \"500ms\"",
+                span(*min),
+                span(*max)
+            ),
+            Kind::Size { min, max } => format!(
+                "a size from {} to {}, in bytes or with its unit, such as \"64MiB\"",
+                size(*min),
+                size(*max)
+            ),
+            Kind::Choice { of, .. } => one_of(of),
+            Kind::Text(what) => (*what).to_owned(),
+            Kind::Texts(what) => format!("a list of {what}"),
+            Kind::Dsn => {
+                "an address such as \"kafka://[user:password@]host[:port][,host[:port]...]\""
+                    .to_owned()
+            }
+            Kind::Start => "\"earliest\", \"latest\", \"fail\" or \
+                            { timestamp = \"2026-01-01T00:00:00Z\" }"
+                .to_owned(),
+            Kind::Properties => "a table of librdkafka properties".to_owned(),
+        }
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A duration as it is written in the file.
+pub(super) fn span(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+/// A size as it is written in the file.
+pub(super) fn size(bytes: u64) -> String {
+    [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")]
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
+        .map_or_else(
+            || format!("{bytes} bytes"),
+            |(unit, name)| format!("{}{name}", bytes / unit),
+        )
+}

@@ -1,0 +1,193 @@
+//! The finished tree becomes the types of the gateway.
+//!
+//! Each function reads all of its options before it gives up, so that one run tells
+//! everything that is wrong.
+
+use tracing_subscriber::EnvFilter;
+
+use super::{
+    Cluster, Config, Listen, Log, Shutdown, address, checks,
+    options::{self, Spec},
+    properties::{self, Ruling},
+    reader::{Reader, path, problem},
+    subscription_parse,
+    tree::{Node, Origin},
+    value,
+};
+
+/// Reads everything.
+pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
+    let memory_bytes = reader.read(&options::MEMORY, "", value::size);
+    let listen = listen(reader);
+    let shutdown = shutdown(reader);
+    let log = log(reader);
+
+    let names = reader.names("clusters");
+    let clusters: Vec<Option<Cluster>> = names.iter().map(|name| cluster(reader, name)).collect();
+    let subscriptions: Vec<_> = reader
+        .names("subscriptions")
+        .into_iter()
+        .map(|name| subscription_parse::subscription(reader, name, &names))
+        .collect();
+    checks::presence(reader);
+    if let Some(memory) = memory_bytes {
+        checks::memory(reader, memory, &subscriptions);
+    }
+    checks::revoke_drain(reader, &subscriptions);
+    checks::overlaps(reader, &clusters, &subscriptions);
+
+    Some(Config {
+        listen: listen?,
+        clusters: clusters.into_iter().collect::<Option<_>>()?,
+        subscriptions: subscriptions.into_iter().collect::<Option<_>>()?,
+        shutdown: shutdown?,
+        log: log?,
+        memory_bytes: memory_bytes?,
+    })
+}
+
+fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
+    let address = reader.read(&options::LISTEN_ADDRESS, "", value::socket);
+    let insecure = reader.read(&options::LISTEN_INSECURE, "", value::flag);
+    let max_streams = reader.read(&options::LISTEN_MAX_STREAMS, "", value::small);
+    let interval = reader.read(&options::LISTEN_KEEPALIVE_INTERVAL, "", value::duration);
+    let timeout = reader.read(&options::LISTEN_KEEPALIVE_TIMEOUT, "", value::duration);
+    let ping = reader.read(&options::LISTEN_PING_INTERVAL, "", value::duration);
+    let (address, insecure) = (address?, insecure?);
+    if !address.ip().is_loopback() && !insecure {
+        reader.refuse(
+            &options::LISTEN_ADDRESS,
+            "",
+            "is open to the network without TLS: anyone who reaches it can read the topics and \
+             acknowledge their records; use a loopback address such as 127.0.0.1:7654, or set \
+             listen.insecure = true if the network itself is trusted",
+        );
+        return None;
+    }
+    Some(Listen {
+        address,
+        insecure,
+        max_streams: max_streams?,
+        keepalive_interval: interval?,
+        keepalive_timeout: timeout?,
+        ping_interval: ping?,
+    })
+}
+
+fn shutdown(reader: &mut Reader<'_>) -> Option<Shutdown> {
+    let drain = reader.read(&options::SHUTDOWN_DRAIN, "", value::duration);
+    let close = reader.read(&options::SHUTDOWN_CLOSE, "", value::duration);
+    Some(Shutdown {
+        drain: drain?,
+        close: close?,
+    })
+}
+
+fn log(reader: &mut Reader<'_>) -> Option<Log> {
+    let filter = reader.read(&options::LOG_FILTER, "", |node, spec| {
+        let text = value::text(node, spec)?;
+        EnvFilter::try_new(text)
+            .map(|_| text.to_owned())
+            .map_err(|error| format!("must be {}: {error}", spec.expected()))
+    });
+    let format = reader.read(&options::LOG_FORMAT, "", value::choice);
+    Some(Log {
+        filter: filter?,
+        json: format? == "json",
+    })
+}
+
+fn cluster(reader: &mut Reader<'_>, name: &str) -> Option<Cluster> {
+    let dsn = reader.read(&options::CLUSTER_ADDRESS, name, |node, spec| {
+        address::parse(value::text(node, spec)?)
+    });
+    let list = reader.read(&options::CLUSTER_BOOTSTRAP, name, |node, spec| {
+        value::texts(node, spec)?
+            .iter()
+            .map(|entry| address::host(entry))
+            .collect()
+    });
+    let properties = properties(reader, &options::CLUSTER_PROPERTIES, name);
+
+    let given = (
+        reader
+            .given(&options::CLUSTER_ADDRESS, name)
+            .map(from_environment),
+        reader
+            .given(&options::CLUSTER_BOOTSTRAP, name)
+            .map(from_environment),
+    );
+    let by_address = match given {
+        (Some(address), Some(list)) if address == list => {
+            let why = "stands beside address: give one of them";
+            reader.refuse(&options::CLUSTER_BOOTSTRAP, name, why);
+            return None;
+        }
+        // One stands in the file, the other in the environment, which goes over it.
+        (Some(address), Some(_)) => address,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        (None, None) => {
+            let why = "is missing: give address or bootstrap";
+            reader.refuse(&options::CLUSTER_ADDRESS, name, why);
+            return None;
+        }
+    };
+    let mut properties = properties?;
+    let bootstrap: Vec<String> = if by_address {
+        let address::Dsn {
+            bootstrap,
+            user,
+            password,
+        } = dsn?;
+        checks::credentials(reader, name, user, password, &mut properties)?;
+        bootstrap
+    } else {
+        list?
+    };
+    Some(Cluster {
+        name: name.to_owned(),
+        bootstrap,
+        properties,
+    })
+}
+
+fn from_environment(node: &Node) -> bool {
+    matches!(node.origin, Origin::Environment { .. })
+}
+
+/// A property table, ruled on. `None` if something in it is refused.
+pub(super) fn properties(
+    reader: &mut Reader<'_>,
+    spec: &Spec,
+    name: &str,
+) -> Option<Vec<(String, String)>> {
+    let Some(node) = reader.given(spec, name) else {
+        return Some(Vec::new());
+    };
+    let mut passed = Vec::new();
+    let mut refused = false;
+    for (property, node) in node.table().into_iter().flatten() {
+        if matches!(node.value, super::tree::Value::Unreadable) {
+            refused = true;
+            continue;
+        }
+        match properties::rule(property, node) {
+            Ruling::Pass(value) => passed.push((property.clone(), value)),
+            Ruling::Drop => {}
+            Ruling::Refuse(why) => {
+                let found = if properties::may_be_shown(property) {
+                    value::shown(node, None)
+                } else {
+                    super::problem::MASK.to_owned()
+                };
+                let mut key = path(spec, name);
+                key.push(property.clone());
+                let refusal = problem(reader.file, &node.origin, &key, Some(found), why);
+                reader.problems.push(refusal);
+                refused = true;
+            }
+        }
+    }
+    (!refused).then_some(passed)
+}

@@ -1,0 +1,114 @@
+//! Settings of a subscription: what is read, from where, and what its lanes may do.
+
+use std::{fmt, time::Duration};
+
+use ackgate_lane::Policy;
+
+use super::kafka::names;
+
+/// Where a group without a committed offset begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartAt {
+    /// At the oldest record.
+    Earliest,
+    /// At the end.
+    Latest,
+    /// At the first record at or after this time, in milliseconds since the Unix
+    /// epoch; at the end if there is none, as Kafka answers.
+    Timestamp(i64),
+    /// Nowhere: the lane is held until an operator commits an offset.
+    Fail,
+}
+
+/// How records are spread over subscribers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Each record goes to one of them.
+    Competing,
+}
+
+/// A named reading of topics with one consumer group.
+#[derive(Clone)]
+pub struct Subscription {
+    /// Its name.
+    pub name: String,
+    /// Name of its cluster.
+    pub cluster: String,
+    /// Sorted, without repeats, valid Kafka names.
+    pub topics: Vec<String>,
+    /// The consumer group.
+    pub group: String,
+    /// Where a group without a committed offset begins.
+    pub start: StartAt,
+    /// How records are spread.
+    pub delivery: Delivery,
+    /// Retries, order, limits and commits: what each lane gets.
+    pub policy: Policy,
+    /// Bytes retained per lane, at which its queue is left unpolled.
+    pub window_bytes: u64,
+    /// How long the consumer stays in the group after the last subscriber.
+    pub linger: Duration,
+    /// How long a revoke waits for verdicts on what is out.
+    pub revoke_drain: Duration,
+    /// Where rejected and exhausted records go.
+    pub dead_letter: Option<DeadLetter>,
+    /// Group settings and the like that pass through to this consumer only. Values
+    /// may be secret.
+    pub consumer_properties: Vec<(String, String)>,
+}
+
+/// Where rejected and exhausted records go.
+#[derive(Clone)]
+pub struct DeadLetter {
+    /// The topic, on the subscription's cluster.
+    pub topic: String,
+    /// Properties that pass through to the producer. Values may be secret.
+    pub producer_properties: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Taken apart by name, so that a new field cannot be forgotten here.
+        let Self {
+            name,
+            cluster,
+            topics,
+            group,
+            start,
+            delivery,
+            policy,
+            window_bytes,
+            linger,
+            revoke_drain,
+            dead_letter,
+            consumer_properties,
+        } = self;
+        f.debug_struct("Subscription")
+            .field("name", name)
+            .field("cluster", cluster)
+            .field("topics", topics)
+            .field("group", group)
+            .field("start", start)
+            .field("delivery", delivery)
+            .field("policy", policy)
+            .field("window_bytes", window_bytes)
+            .field("linger", linger)
+            .field("revoke_drain", revoke_drain)
+            .field("dead_letter", dead_letter)
+            .field("consumer_properties", &names(consumer_properties))
+            .finish()
+    }
+}
+
+impl fmt::Debug for DeadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            topic,
+            producer_properties,
+        } = self;
+        f.debug_struct("DeadLetter")
+            .field("topic", topic)
+            .field("producer_properties", &names(producer_properties))
+            .finish()
+    }
+}

@@ -1,0 +1,247 @@
+//! Options of one subscription become a [`Subscription`].
+
+use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
+
+use super::{
+    DeadLetter, Delivery, StartAt, Subscription, checks,
+    options::{self, Spec},
+    parse::properties,
+    reader::Reader,
+    tree::{Node, Value},
+    value::{self, Wrong},
+};
+
+/// Reads one subscription. `clusters` are the names that it may refer to.
+pub(super) fn subscription(
+    reader: &mut Reader<'_>,
+    name: &str,
+    clusters: &[&str],
+) -> Option<Subscription> {
+    let cluster = cluster(reader, name, clusters);
+    let topics = reader.read(&options::TOPICS, name, topics);
+    let group = reader.read(&options::GROUP, name, group);
+    let start = reader.read(&options::START, name, start);
+    // One way only, in this version; another is refused here.
+    let delivery = reader.read(&options::DELIVERY, name, value::choice);
+    let policy = policy(reader, name);
+    let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+    let linger = reader.read(&options::LINGER, name, value::duration);
+    let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
+    let consumer_properties = properties(reader, &options::CONSUMER_PROPERTIES, name);
+    let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
+        topic(value::text(node, spec)?).map(str::to_owned)
+    });
+    let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
+    if let Some(policy) = &policy {
+        checks::dead_letter(reader, name, policy.on_reject, topics.as_deref());
+    }
+    let producer_properties = producer_properties?;
+    let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
+        topic,
+        producer_properties,
+    });
+    Some(Subscription {
+        name: name.to_owned(),
+        cluster: cluster?,
+        topics: topics?,
+        group: group?,
+        start: start?,
+        delivery: delivery.map(|_| Delivery::Competing)?,
+        policy: policy?,
+        window_bytes: window_bytes?,
+        linger: linger?,
+        revoke_drain: revoke_drain?,
+        dead_letter,
+        consumer_properties: consumer_properties?,
+    })
+}
+
+fn cluster(reader: &mut Reader<'_>, name: &str, clusters: &[&str]) -> Option<String> {
+    reader.read(&options::SUBSCRIPTION_CLUSTER, name, |node, spec| {
+        let cluster = value::text(node, spec)?;
+        if clusters.contains(&cluster) {
+            return Ok(cluster.to_owned());
+        }
+        let near = super::problem::nearest(cluster, clusters.iter().copied());
+        Err(near.map_or_else(
+            || format!("is no cluster here; there are: {}", clusters.join(", ")),
+            |near| format!("is no cluster here; did you mean {near}?"),
+        ))
+    })
+}
+
+fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
+    let order = order(reader, name);
+    let ack_deadline = reader.read(&options::ACK_DEADLINE, name, value::duration);
+    let max_attempts = reader.read(&options::MAX_ATTEMPTS, name, value::small);
+    let max_deliveries = reader.read(&options::MAX_DELIVERIES, name, value::small);
+    let backoff = backoff(
+        reader,
+        name,
+        [
+            &options::BACKOFF_INITIAL,
+            &options::BACKOFF_FACTOR,
+            &options::BACKOFF_MAX,
+        ],
+    );
+    let dead_letter_backoff = backoff_of_dead_letters(reader, name);
+    let on_reject = reader.read(&options::ON_REJECT, name, value::choice);
+    let records = reader.read(&options::WINDOW_RECORDS, name, value::small);
+    let span = reader.read(&options::WINDOW_SPAN, name, value::integer);
+    let commit_interval = reader.read(&options::COMMIT_INTERVAL, name, value::duration);
+    let commit_settlements = reader.read(&options::COMMIT_SETTLEMENTS, name, value::integer);
+
+    if let (Some(attempts), Some(deliveries)) = (max_attempts, max_deliveries)
+        && deliveries < attempts
+    {
+        let why = format!(
+            "must be at least max_attempts, which is {attempts}: every attempt is a delivery, so \
+             the attempts could never be used up"
+        );
+        reader.refuse(&options::MAX_DELIVERIES, name, why);
+    }
+    if let (Some(records), Some(span)) = (records, span)
+        && u64::from(records) > span
+    {
+        let why = format!(
+            "must be at most window.span, which is {span}: so many records never fit into fewer \
+             offsets"
+        );
+        reader.refuse(&options::WINDOW_RECORDS, name, why);
+    }
+    Some(Policy {
+        order: order?,
+        ack_deadline: ack_deadline?,
+        max_attempts: max_attempts?,
+        max_deliveries: max_deliveries?,
+        backoff: backoff?,
+        on_reject: match on_reject? {
+            "drop" => OnReject::Drop,
+            "hold" => OnReject::Hold,
+            _ => OnReject::DeadLetter,
+        },
+        dead_letter_backoff: dead_letter_backoff?,
+        window: Window {
+            records: records?,
+            span: span?,
+        },
+        commit_interval: commit_interval?,
+        commit_settlements: commit_settlements?,
+    })
+}
+
+fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
+    let order = reader.read(&options::ORDER, name, value::choice);
+    let skip_acked = reader.read(&options::SKIP_ACKED, name, value::flag);
+    match (order?, skip_acked?) {
+        ("lane", skip_acked) => Some(Order::Lane { skip_acked }),
+        (_, false) => Some(Order::None),
+        (_, true) => {
+            let why = "has a meaning with order = \"lane\" only: with \"none\", what is acked is \
+                       never delivered again";
+            reader.refuse(&options::SKIP_ACKED, name, why);
+            None
+        }
+    }
+}
+
+fn backoff_of_dead_letters(reader: &mut Reader<'_>, name: &str) -> Option<Backoff> {
+    let of = [
+        &options::DEAD_LETTER_BACKOFF_INITIAL,
+        &options::DEAD_LETTER_BACKOFF_FACTOR,
+        &options::DEAD_LETTER_BACKOFF_MAX,
+    ];
+    backoff(reader, name, of)
+}
+
+fn backoff(reader: &mut Reader<'_>, name: &str, of: [&Spec; 3]) -> Option<Backoff> {
+    let [initial, factor, max] = of;
+    let first = reader.read(initial, name, value::duration);
+    let factor = reader.read(factor, name, value::float);
+    let last = reader.read(max, name, value::duration);
+    let (first, last) = (first?, last?);
+    if first > last {
+        let why = format!(
+            "must be at least initial, which is {}",
+            options::span(first)
+        );
+        reader.refuse(max, name, why);
+        return None;
+    }
+    Some(Backoff {
+        initial: first,
+        factor: factor?,
+        max: last,
+    })
+}
+
+fn topics(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
+    let mut topics = value::texts(node, spec)?;
+    for name in &topics {
+        topic(name)?;
+    }
+    topics.sort();
+    topics.dedup();
+    Ok(topics)
+}
+
+/// Kafka's own rule for names of topics.
+fn topic(name: &str) -> Result<&str, Wrong> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if (1..=249).contains(&name.len()) && name.chars().all(legal) && name != "." && name != ".." {
+        return Ok(name);
+    }
+    // Without the name: it may have come from where secrets do.
+    Err(
+        "is or has what is no topic name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', other than \
+         \".\" and \"..\""
+            .to_owned(),
+    )
+}
+
+fn group(node: &Node, spec: &Spec) -> Result<String, Wrong> {
+    let group = value::text(node, spec)?;
+    if group.trim() != group || group.chars().any(char::is_control) {
+        return Err("must have no space at its ends and no control characters".to_owned());
+    }
+    if !(1..=255).contains(&group.len()) {
+        return Err(format!("must be {}", spec.expected()));
+    }
+    Ok(group.to_owned())
+}
+
+fn start(node: &Node, spec: &Spec) -> Result<StartAt, Wrong> {
+    let expected = || format!("must be {}", spec.expected());
+    if let Some(table) = node.table() {
+        let mut entries = table.iter();
+        let (Some((key, time)), None) = (entries.next(), entries.next()) else {
+            return Err(expected());
+        };
+        if key != "timestamp" {
+            return Err(expected());
+        }
+        return timestamp(time).map(StartAt::Timestamp).ok_or_else(|| {
+            "has a timestamp that is not like \"2026-01-01T00:00:00Z\", in UTC".to_owned()
+        });
+    }
+    match value::text(node, spec)? {
+        "earliest" => Ok(StartAt::Earliest),
+        "latest" => Ok(StartAt::Latest),
+        "fail" => Ok(StartAt::Fail),
+        _ => Err(expected()),
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+fn timestamp(node: &Node) -> Option<i64> {
+    let text = if let Value::Datetime(text) = &node.value {
+        text
+    } else {
+        node.text()?
+    };
+    let time = humantime::parse_rfc3339(text.trim()).ok()?;
+    let since = time
+        .duration_since(std::time::SystemTime::UNIX_EPOCH)
+        .ok()?;
+    i64::try_from(since.as_millis()).ok()
+}

@@ -1,4 +1,5 @@
 //! One file per command.
 
 pub mod publish;
+pub mod sub;
 pub mod target;

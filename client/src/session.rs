@@ -1,0 +1,353 @@
+//! One session: connects, opens the stream, and reads it to its end.
+//!
+//! Boundary: knows nothing of earlier or later sessions; `reconnect` does.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use ackgate_proto::v1;
+use futures::future;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::{self, Instant},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming, transport::Endpoint};
+use v1::{gateway_service_client::GatewayServiceClient, subscribe_response::Response};
+
+use crate::{
+    Batch, Error, Problem, ProblemKind,
+    options::{Builder, Confirm},
+    settler::Settler,
+    stats::{Counters, add},
+    subscriber::Current,
+    writer,
+};
+
+/// Messages between the gathering of verdicts and the transport.
+const OUTBOX: usize = 8;
+
+/// How long the writing half may take to notice that the session is over.
+const WRITER_GRACE: Duration = Duration::from_secs(1);
+
+/// Most lanes remembered to name problems.
+const REMEMBERED_LANES: usize = 10_000;
+
+/// What sessions of one subscriber share.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) options: Builder,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) current: Arc<Current>,
+    /// Where batches go; bounded, the reader waits.
+    pub(crate) queue: mpsc::Sender<Result<Batch, Error>>,
+    /// True, or without a sender: say goodbye and stop.
+    pub(crate) closing: watch::Receiver<bool>,
+}
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The subscriber said goodbye.
+    Closed(Result<(), Error>),
+    /// The gateway drained it, and everything was answered.
+    Drained,
+    /// Anything else. `useful`: records came, or it lasted.
+    Failed { error: Error, useful: bool },
+}
+
+/// An open stream.
+struct Session<'a> {
+    context: &'a Context,
+    settler: Arc<Settler>,
+    stream: Streaming<v1::SubscribeResponse>,
+    /// Longest silence; `None`: no limit.
+    silence: Option<Duration>,
+    /// Until when the end of the stream is awaited after the goodbye.
+    closing_until: Option<Instant>,
+    draining: bool,
+    useful: bool,
+    lanes: HashMap<u64, (String, i32)>,
+}
+
+/// Runs one session from connecting to its end; `opened` is called in between.
+pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
+    let mut closing = context.closing.clone();
+    let (mut stream, requests) = tokio::select! {
+        () = closed(&mut closing) => return End::Closed(Ok(())),
+        result = connect(context) => match result {
+            Ok(open) => open,
+            Err(error) => return End::Failed { error, useful: false },
+        },
+    };
+    let settings = tokio::select! {
+        () = closed(&mut closing) => return End::Closed(Ok(())),
+        result = first(context, &mut stream) => match result {
+            Ok(settings) => settings,
+            Err(error) => return End::Failed { error, useful: false },
+        },
+    };
+    let options = &context.options;
+    let (counters, interval) = (Arc::clone(&context.counters), options.flush_interval);
+    let settler = Arc::new(Settler::new(counters, interval, options.flush_records));
+    context.current.begin(&settler);
+    add(&context.counters.sessions, 1);
+    opened();
+    let max_verdicts = usize::try_from(settings.max_verdicts).unwrap_or(writer::MAX_VERDICTS);
+    let max_verdicts = if max_verdicts == 0 {
+        writer::MAX_VERDICTS
+    } else {
+        max_verdicts
+    };
+    let writing = tokio::spawn(writer::write(Arc::clone(&settler), requests, max_verdicts));
+    let session = Session {
+        context,
+        settler: Arc::clone(&settler),
+        stream,
+        silence: settings.ping_interval.and_then(silence),
+        closing_until: None,
+        draining: false,
+        useful: false,
+        lanes: HashMap::new(),
+    };
+    let end = session.read(&mut closing).await;
+    settler.end();
+    finish(writing).await;
+    end
+}
+
+/// Waits for the wish to close.
+pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An error means that nobody is left to wish anything else.
+    drop(closing.wait_for(|closing| *closing).await);
+}
+
+type Open = (
+    Streaming<v1::SubscribeResponse>,
+    mpsc::Sender<v1::SubscribeRequest>,
+);
+
+async fn connect(context: &Context) -> Result<Open, Error> {
+    let options = &context.options;
+    let unreachable = |error| Error::unreachable(&options.address, &error);
+    let channel = context.endpoint.connect().await.map_err(unreachable)?;
+    let limit = usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX);
+    let mut client = GatewayServiceClient::new(channel).max_decoding_message_size(limit);
+    let (requests, outbox) = mpsc::channel(OUTBOX);
+    let open = v1::subscribe_request::Request::Open(options.open());
+    // `Open` is on its way before the headers are awaited: some gateways and
+    // proxies send none before they have it.
+    requests
+        .send(v1::SubscribeRequest {
+            request: Some(open),
+        })
+        .await
+        .map_err(|_| Error::Ended)?;
+    let call = client.subscribe(ReceiverStream::new(outbox));
+    let timeout = options.open_timeout;
+    let response = time::timeout(timeout, call)
+        .await
+        .map_err(|_| Error::NotOpened(timeout))??;
+    Ok((response.into_inner(), requests))
+}
+
+async fn first(
+    context: &Context,
+    stream: &mut Streaming<v1::SubscribeResponse>,
+) -> Result<v1::Settings, Error> {
+    let timeout = context.options.open_timeout;
+    let message = time::timeout(timeout, stream.message())
+        .await
+        .map_err(|_| Error::NotOpened(timeout))??
+        .ok_or(Error::Ended)?;
+    let Some(Response::Opened(opened)) = message.response else {
+        return Err(Error::Protocol("the first message is not Opened"));
+    };
+    tracing::info!(
+        session = opened.session,
+        subscriber = opened.subscriber_id,
+        subscription = context.options.subscription,
+        "subscribed"
+    );
+    context.current.opened(opened.session, opened.subscriber_id);
+    Ok(opened.settings.unwrap_or_default())
+}
+
+/// Twice the ping interval; none if the gateway promises no pings.
+fn silence(ping_interval: prost_types::Duration) -> Option<Duration> {
+    let interval = Duration::try_from(ping_interval)
+        .ok()
+        .filter(|it| !it.is_zero())?;
+    interval.checked_mul(2)
+}
+
+async fn finish(mut writing: JoinHandle<()>) {
+    if time::timeout(WRITER_GRACE, &mut writing).await.is_err() {
+        writing.abort();
+    }
+}
+
+impl Session<'_> {
+    async fn read(mut self, closing: &mut watch::Receiver<bool>) -> End {
+        let begun = Instant::now();
+        loop {
+            let message = tokio::select! {
+                () = closed(closing), if self.closing_until.is_none() => {
+                    self.begin_close();
+                    continue;
+                }
+                message = next(&mut self.stream, self.silence, self.closing_until) => message,
+            };
+            let response = match message {
+                Next::Message(message) => message.response,
+                Next::Silent(silence) => return self.end(Error::Silent(silence), begun),
+                Next::Overdue => {
+                    let timeout = self.context.options.close_timeout;
+                    return End::Closed(Err(Error::NotClosed(timeout)));
+                }
+                Next::Failed(status) => return self.end(Error::from(status), begun),
+                Next::End if self.closing_until.is_some() => return End::Closed(Ok(())),
+                Next::End if self.draining => return End::Drained,
+                Next::End => return self.end(Error::Ended, begun),
+            };
+            match response {
+                Some(Response::Batch(batch)) => self.batch(batch, closing).await,
+                Some(other) => self.note(other),
+                // A kind that this version does not know.
+                None => {}
+            }
+        }
+    }
+
+    async fn batch(&mut self, batch: v1::Batch, closing: &mut watch::Receiver<bool>) {
+        self.useful = true;
+        let records = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
+        let counters = &self.context.counters;
+        add(&counters.batches, 1);
+        add(&counters.records, records);
+        if !self.lanes.contains_key(&batch.lane) {
+            if self.lanes.len() >= REMEMBERED_LANES {
+                self.lanes.clear();
+            }
+            self.lanes
+                .insert(batch.lane, (batch.topic.clone(), batch.partition));
+        }
+        self.settler.handed(records);
+        let batch = Batch::new(Arc::clone(&self.settler), batch);
+        if self.closing_until.is_some() {
+            return batch.discard();
+        }
+        // The queue fills only if the gateway exceeds the credit, or after the
+        // credit was raised; HTTP/2 then holds the gateway back.
+        tokio::select! {
+            biased;
+            permit = self.context.queue.reserve() => match permit {
+                Ok(permit) => permit.send(Ok(batch)),
+                // The subscriber has been dropped; the wish to close follows.
+                Err(_) => batch.discard(),
+            },
+            () = closed(closing) => batch.discard(),
+        }
+    }
+
+    fn note(&mut self, response: Response) {
+        match response {
+            Response::Settled(settled) => self.settled(settled),
+            Response::LaneEvent(event) => tracing::info!(
+                topic = event.topic,
+                partition = event.partition,
+                kind = event.kind().as_str_name(),
+                first_offset = event.first_offset,
+                last_offset = event.last_offset,
+                detail = event.detail,
+                "lane event"
+            ),
+            Response::Drain(drain) => {
+                tracing::info!(deadline = ?drain.deadline, "gateway drains");
+                self.draining = true;
+                self.settler.drain();
+            }
+            // `Opened` comes first and once; batches are handled elsewhere.
+            Response::Ping(_) | Response::Opened(_) | Response::Batch(_) => {}
+        }
+    }
+
+    fn settled(&self, settled: v1::Settled) {
+        let counters = &self.context.counters;
+        if settled.answers.is_empty() && self.context.options.confirm == Confirm::Applied {
+            add(&counters.confirmed, 1);
+        }
+        for answer in settled.answers {
+            let lane = self.lanes.get(&answer.lane).cloned();
+            let (topic, partition) = lane.unwrap_or_else(|| (String::new(), -1));
+            let problem = Problem {
+                topic,
+                partition,
+                first_offset: answer.first_offset,
+                last_offset: answer.last_offset,
+                kind: ProblemKind::from(answer.result),
+                detail: answer.detail,
+            };
+            tracing::debug!(?problem, "verdict changed nothing");
+            counters.problem(problem);
+        }
+    }
+
+    fn begin_close(&mut self) {
+        self.settler.close();
+        self.closing_until = Some(Instant::now() + self.context.options.close_timeout);
+    }
+
+    fn end(&self, error: Error, begun: Instant) -> End {
+        if self.closing_until.is_some() {
+            return End::Closed(Err(error));
+        }
+        let lasted = begun.elapsed() > self.context.options.backoff_max;
+        End::Failed {
+            error,
+            useful: self.useful || lasted,
+        }
+    }
+}
+
+enum Next {
+    Message(v1::SubscribeResponse),
+    End,
+    Failed(Status),
+    Silent(Duration),
+    Overdue,
+}
+
+/// Waits for the next message, up to the longest silence and the deadline.
+async fn next(
+    stream: &mut Streaming<v1::SubscribeResponse>,
+    silence: Option<Duration>,
+    deadline: Option<Instant>,
+) -> Next {
+    let overdue = async {
+        match deadline {
+            Some(deadline) => time::sleep_until(deadline).await,
+            None => future::pending().await,
+        }
+    };
+    let silent = async {
+        match silence {
+            Some(silence) => {
+                time::sleep(silence).await;
+                silence
+            }
+            None => future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        message = stream.message() => match message {
+            Ok(Some(message)) => Next::Message(message),
+            Ok(None) => Next::End,
+            Err(status) => Next::Failed(status),
+        },
+        () = overdue => Next::Overdue,
+        silence = silent => Next::Silent(silence),
+    }
+}

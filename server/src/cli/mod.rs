@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod bench;
 pub mod publish;
 pub mod sub;
 pub mod target;

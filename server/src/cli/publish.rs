@@ -154,7 +154,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
 
 fn publish(args: &Args, stop: &AtomicBool) -> Result<Summary> {
     let Some(cluster) = args.target.cluster()? else {
-        bail!("no cluster: give --bootstrap HOST:PORT");
+        bail!("no cluster: give --bootstrap HOST:PORT or --cluster kafka://HOST:PORT");
     };
     let sources = Source::all(&args.files)?;
     let acks = match args.acks {

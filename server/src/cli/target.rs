@@ -1,42 +1,112 @@
 //! Which Kafka a command speaks to, as its arguments say.
+//!
+//! They become the same table that a configuration file has, and pass the same
+//! rules: there is one reader of addresses and properties.
 
-use anyhow::{Result, bail};
+use std::path::Path;
 
-use crate::config::Cluster;
+use anyhow::Result;
+use toml::{Table, Value};
+
+use crate::config::{self, Cluster};
+
+/// The cluster's name in the configuration that [`Target::table`] is part of.
+pub(super) const CLUSTER: &str = "main";
 
 /// Where Kafka is.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Target {
     /// Brokers to ask first, as HOST[:PORT], separated by commas; the port is 9092
     /// if not given.
     #[arg(long, value_name = "HOST:PORT,..", value_delimiter = ',')]
-    pub bootstrap: Vec<String>,
+    bootstrap: Vec<String>,
+
+    /// The same as an address with user and password:
+    /// `kafka://[user:password@]host[:port][,host[:port]..]`.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        conflicts_with = "bootstrap",
+        env = "ACKGATE_CLUSTER",
+        hide_env_values = true
+    )]
+    cluster: Option<String>,
 
     /// A client property for librdkafka, such as security.protocol=sasl_ssl. May be
     /// repeated.
     #[arg(long = "property", value_name = "NAME=VALUE", value_parser = pair)]
-    pub properties: Vec<(String, String)>,
+    properties: Vec<(String, String)>,
 }
 
 impl Target {
+    /// The target that a broker in this process is.
+    pub(super) fn of(bootstrap: &str) -> Self {
+        let bootstrap = bootstrap.split(',').map(str::to_owned).collect();
+        Self {
+            bootstrap,
+            ..Self::default()
+        }
+    }
+
+    /// The cluster's table in a configuration, or `None` if no argument names one.
+    pub(super) fn table(&self) -> Option<Table> {
+        let mut table = Table::new();
+        if let Some(address) = &self.cluster {
+            table.insert("address".to_owned(), address.clone().into());
+        } else if self.bootstrap.is_empty() {
+            return None;
+        } else {
+            table.insert("bootstrap".to_owned(), self.bootstrap.clone().into());
+        }
+        let properties: Table = self
+            .properties
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.clone())))
+            .collect();
+        table.insert("properties".to_owned(), properties.into());
+        Some(table)
+    }
+
     /// The cluster that the arguments name, or `None` if they name none.
     ///
     /// # Errors
-    /// A broker's address is not valid.
+    /// An address or a property is refused.
     pub fn cluster(&self) -> Result<Option<Cluster>> {
-        if self.bootstrap.is_empty() {
+        let Some(table) = self.table() else {
             return Ok(None);
-        }
-        let mut bootstrap = Vec::with_capacity(self.bootstrap.len());
-        for address in &self.bootstrap {
-            bootstrap.push(with_port(address.trim())?);
-        }
-        Ok(Some(Cluster {
-            name: "cli".to_owned(),
-            bootstrap,
-            properties: self.properties.clone(),
-        }))
+        };
+        let unused = toml::toml! {
+            cluster = "main"
+            topics = ["unused"]
+            group = "unused"
+            start = "earliest"
+            order = "none"
+            on_reject = "drop"
+        };
+        let text = configuration([
+            ("clusters", CLUSTER, table),
+            ("subscriptions", "unused", unused),
+        ])?;
+        let config = config::parse(&text, Path::new("arguments"), [])?;
+        Ok(config.clusters.into_iter().next())
     }
+}
+
+/// The text of a configuration made of tables, each in a section under a name.
+///
+/// # Errors
+/// A table cannot be written as TOML.
+pub(super) fn configuration<'a>(
+    tables: impl IntoIterator<Item = (&'a str, &'a str, Table)>,
+) -> Result<String> {
+    let mut root = Table::new();
+    for (section, name, table) in tables {
+        let entry = root.entry(section).or_insert_with(|| Table::new().into());
+        if let Some(entry) = entry.as_table_mut() {
+            entry.insert(name.to_owned(), table.into());
+        }
+    }
+    Ok(toml::to_string(&root)?)
 }
 
 /// Splits `NAME=VALUE` at the first equals sign.
@@ -51,23 +121,6 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn with_port(address: &str) -> Result<String> {
-    let (host, port) = match address.rsplit_once(':') {
-        // The colons of a bare IPv6 address are not a port's.
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-        _ => (address, None),
-    };
-    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/' || c == '@') {
-        bail!("{address:?} is not a broker's address: expected HOST[:PORT]");
-    }
-    match port.map(str::parse::<u16>) {
-        None if host.contains(':') && !host.ends_with(']') => Ok(format!("[{host}]:9092")),
-        None => Ok(format!("{host}:9092")),
-        Some(Ok(port)) if port > 0 => Ok(format!("{host}:{port}")),
-        Some(_) => bail!("{address:?} is not a broker's address: ports go from 1 to 65535"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,42 +132,60 @@ mod tests {
             .collect();
         Target {
             bootstrap,
-            properties: Vec::new(),
+            ..Target::default()
         }
     }
 
     #[test]
     fn port_is_9092_where_none_is_given() {
-        let cluster = target(&["a", "b:1", " 10.0.0.1:29092", "[::1]", "::1", "[::1]:7"]);
-        assert_eq!(
-            cluster.cluster().unwrap().unwrap().bootstrap,
-            [
-                "a:9092",
-                "b:1",
-                "10.0.0.1:29092",
-                "[::1]:9092",
-                "[::1]:9092",
-                "[::1]:7"
-            ]
-        );
+        let cluster = target(&["a", "b:1", "[::1]:7"]).cluster().unwrap().unwrap();
+        assert_eq!(cluster.bootstrap, ["a:9092", "b:1", "[::1]:7"]);
         assert!(target(&[]).cluster().unwrap().is_none());
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
-        for address in [
-            "",
-            ":9092",
-            "a:",
-            "a:0",
-            "a:70000",
-            "a:x",
-            "kafka://a",
-            "u:p@h:1",
-            "a b",
-        ] {
-            assert!(target(&[address]).cluster().is_err(), "{address:?}");
-        }
+    fn address_with_a_password_sets_the_properties_and_is_never_shown() {
+        let cluster = Some("kafka://me:hunter2@a:1,b".to_owned());
+        let target = Target {
+            cluster,
+            ..Target::default()
+        };
+        let cluster = target.cluster().unwrap().unwrap();
+        assert_eq!(cluster.bootstrap, ["a:1", "b:9092"]);
+        assert!(
+            cluster
+                .properties
+                .iter()
+                .any(|(_, value)| value == "hunter2")
+        );
+        let wrong = Target {
+            cluster: Some("kafka://me:hunter2@a:x".to_owned()),
+            ..target
+        };
+        let error = format!("{:#}", wrong.cluster().unwrap_err());
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn properties_pass_the_rules_of_the_configuration() {
+        let properties = vec![("client.id".to_owned(), "mine".to_owned())];
+        let fine = Target {
+            properties,
+            ..target(&["a"])
+        };
+        let cluster = fine.cluster().unwrap().unwrap();
+        assert!(
+            cluster
+                .properties
+                .contains(&("client.id".to_owned(), "mine".to_owned()))
+        );
+        let properties = vec![("enable.auto.commit".to_owned(), "true".to_owned())];
+        let refused = Target {
+            properties,
+            ..target(&["a"])
+        };
+        let error = format!("{:#}", refused.cluster().unwrap_err());
+        assert!(error.contains("enable.auto.commit"), "{error}");
     }
 
     #[test]

@@ -7,9 +7,14 @@ use std::process::ExitCode;
 
 use crate::config::Problems;
 
+pub mod bench;
 pub mod check;
+pub mod demo;
 mod output;
+pub mod publish;
 pub mod serve;
+pub mod sub;
+pub mod target;
 
 /// Something went wrong.
 const FAILED: u8 = 1;
@@ -36,14 +41,14 @@ pub enum Command {
     Serve(serve::Args),
     /// Check a configuration, and whether Kafka has what it needs.
     Check(check::Args),
-    // /// Receive records of a subscription and answer them.
-    // Sub(sub::Args),
-    // /// Write lines or files to a topic.
-    // Pub(publish::Args),
-    // /// Show everything at work on an embedded broker.
-    // Demo(demo::Args),
-    // /// Measure the gateway against a direct consumer.
-    // Bench(bench::Args),
+    /// Receive records of a subscription and answer them.
+    Sub(sub::Args),
+    /// Write lines or files to a topic.
+    Pub(publish::Args),
+    /// Show everything at work on an embedded broker.
+    Demo(demo::Args),
+    /// Measure the gateway against a direct consumer.
+    Bench(bench::Args),
 }
 
 impl Cli {
@@ -56,10 +61,10 @@ impl Cli {
         match self.command {
             Command::Serve(args) => Box::pin(serve::run(args)).await,
             Command::Check(args) => Box::pin(check::run(args)).await,
-            // Command::Sub(args) => Box::pin(sub::run(args)).await,
-            // Command::Pub(args) => Box::pin(publish::run(args)).await,
-            // Command::Demo(args) => Box::pin(demo::run(args)).await,
-            // Command::Bench(args) => Box::pin(bench::run(args)).await,
+            Command::Sub(args) => Box::pin(sub::run(args)).await,
+            Command::Pub(args) => Box::pin(publish::run(args)).await,
+            Command::Demo(args) => Box::pin(demo::run(args)).await,
+            Command::Bench(args) => Box::pin(bench::run(args)).await,
         }
     }
 }

@@ -1,0 +1,100 @@
+//! Makes and removes topics for `ackgate bench` on a real cluster.
+//!
+//! Every call blocks.
+
+use std::time::Duration;
+
+use futures::executor::block_on;
+use rdkafka::{
+    ClientConfig,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
+};
+
+use crate::{
+    broker::{Error, ErrorKind},
+    config::Cluster,
+};
+
+/// Creates and deletes topics of one cluster.
+pub struct Topics {
+    admin: AdminClient<DefaultClientContext>,
+    options: AdminOptions,
+}
+
+impl Topics {
+    /// Makes a client whose requests take at most `deadline`. Does not wait for the
+    /// cluster.
+    ///
+    /// # Errors
+    /// The client library refuses the cluster's properties.
+    pub fn new(cluster: &Cluster, deadline: Duration) -> Result<Self, Error> {
+        let mut config = ClientConfig::new();
+        config
+            .set("client.id", "ackgate")
+            .set("log.connection.close", "false");
+        for (name, value) in &cluster.properties {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", cluster.bootstrap.join(","));
+        let admin = config
+            .create()
+            .map_err(|error| super::bulk::settings_refused(&error))?;
+        let options = AdminOptions::new()
+            .request_timeout(Some(deadline))
+            .operation_timeout(Some(deadline));
+        Ok(Self { admin, options })
+    }
+
+    /// Creates a topic with the cluster's own number of replicas.
+    ///
+    /// # Errors
+    /// It exists, the cluster refuses it, or does not answer in time.
+    pub fn create(&self, topic: &str, partitions: u16) -> Result<(), Error> {
+        // -1: the broker's default.
+        let new = NewTopic::new(topic, i32::from(partitions), TopicReplication::Fixed(-1));
+        let answers = block_on(self.admin.create_topics([&new], &self.options));
+        settle(topic, "created", answers)
+    }
+
+    /// Deletes a topic.
+    ///
+    /// # Errors
+    /// It does not exist, the cluster refuses, or does not answer in time.
+    pub fn delete(&self, topic: &str) -> Result<(), Error> {
+        let answers = block_on(self.admin.delete_topics(&[topic], &self.options));
+        settle(topic, "deleted", answers)
+    }
+
+    /// Deletes a consumer group's offsets.
+    ///
+    /// # Errors
+    /// It has members, does not exist, or the cluster does not answer in time.
+    pub fn delete_group(&self, group: &str) -> Result<(), Error> {
+        let answers = block_on(self.admin.delete_groups(&[group], &self.options));
+        settle(group, "deleted", answers)
+    }
+}
+
+impl std::fmt::Debug for Topics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Topics").finish_non_exhaustive()
+    }
+}
+
+type Answers = Vec<Result<String, (String, rdkafka::error::RDKafkaErrorCode)>>;
+
+fn settle(
+    name: &str,
+    what: &str,
+    answers: rdkafka::error::KafkaResult<Answers>,
+) -> Result<(), Error> {
+    let refused = |why: String| Error {
+        kind: ErrorKind::Operator,
+        detail: format!("{name} cannot be {what}: {why}"),
+    };
+    for answer in answers.map_err(|error| refused(error.to_string()))? {
+        answer.map_err(|(_, code)| refused(code.to_string()))?;
+    }
+    Ok(())
+}

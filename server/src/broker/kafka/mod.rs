@@ -1,1 +1,4 @@
 //! All of rdkafka.
+
+pub mod bulk;
+pub mod embedded;

@@ -1,0 +1,531 @@
+//! Writes many records fast: batched, with bounded memory and one report for
+//! each record. For `ackgate pub`, `demo` and `bench`; dead letters have a
+//! producer of their own.
+//!
+//! Every call blocks: use it on a thread that may wait. Reports come in while it
+//! is called, on the calling thread.
+//!
+//! Invariant: each record sent is counted exactly once, as written or as failed.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use rdkafka::{
+    ClientConfig, ClientContext, Message as _,
+    error::{KafkaError, RDKafkaErrorCode},
+    message::{Header, OwnedHeaders},
+    producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext},
+};
+
+use crate::{
+    broker::{Error, ErrorKind},
+    config::Cluster,
+};
+
+/// Time for a record to be confirmed, tries included.
+pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much longer than [`DELIVERY_TIMEOUT`] a report is waited for.
+const REPORT_SLACK: Duration = Duration::from_secs(10);
+
+/// How long reports are waited for at a time, once there is nothing else to do.
+const SERVE: Duration = Duration::from_millis(10);
+
+/// Records between two looks at the reports while there is room for more.
+const SERVE_EVERY: u64 = 1024;
+
+/// When Kafka's confirmation counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// When all in-sync replicas have the record; written once even if retried.
+    #[default]
+    All,
+    /// When the partition's leader has it.
+    Leader,
+}
+
+/// A record to write, borrowed for the time of the call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record<'a> {
+    /// Where to.
+    pub topic: &'a str,
+    /// `None`: by key, or anywhere.
+    pub partition: Option<i32>,
+    /// `None` is Kafka's null.
+    pub key: Option<&'a [u8]>,
+    /// `None` is Kafka's null.
+    pub value: Option<&'a [u8]>,
+    /// In order, repeats kept.
+    pub headers: &'a [(String, Vec<u8>)],
+}
+
+/// A record that was not written, or whose writing nobody confirmed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Which: records are numbered from 0 in the order they were sent.
+    pub number: u64,
+    /// Why.
+    pub error: Error,
+}
+
+/// What has become of the records so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Handed over.
+    pub sent: u64,
+    /// Confirmed.
+    pub written: u64,
+    /// Refused, or not confirmed in time.
+    pub failed: u64,
+}
+
+/// Writes many records.
+pub struct Bulk {
+    producer: BaseProducer<Reports>,
+    sent: u64,
+}
+
+/// What the delivery reports said; filled on the thread that serves them.
+#[derive(Default)]
+struct Reports {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    written: u64,
+    failed: u64,
+    /// Not yet taken by the owner; at most what the producer's queue holds.
+    failures: Vec<Failure>,
+    /// The client's last complaint about the cluster, which says why records time out.
+    trouble: Option<String>,
+}
+
+impl Bulk {
+    /// Makes a producer. Does not wait for the cluster.
+    ///
+    /// # Errors
+    /// The client library refuses the cluster's properties.
+    pub fn new(cluster: &Cluster, acks: Acks) -> Result<Self, Error> {
+        let mut config = ClientConfig::new();
+        config
+            .set("client.id", "ackgate")
+            .set("linger.ms", "5")
+            .set("queue.buffering.max.messages", "100000")
+            .set("queue.buffering.max.kbytes", "65536")
+            .set("log.connection.close", "false")
+            .set("bootstrap.servers", cluster.bootstrap.join(","));
+        match acks {
+            Acks::All => config.set("enable.idempotence", "true").set("acks", "all"),
+            Acks::Leader => config.set("acks", "1"),
+        };
+        for (name, value) in &cluster.properties {
+            config.set(name, value);
+        }
+        // After the properties: how long this file waits follows from it.
+        config.set(
+            "delivery.timeout.ms",
+            DELIVERY_TIMEOUT.as_millis().to_string(),
+        );
+        let producer = config
+            .create_with_context(Reports::default())
+            .map_err(|error| Error {
+                kind: ErrorKind::Operator,
+                detail: format!("the Kafka client refuses its settings: {error}"),
+            })?;
+        Ok(Self { producer, sent: 0 })
+    }
+
+    /// Asks the cluster how many partitions a topic has; where the cluster creates
+    /// topics on demand, this creates it.
+    ///
+    /// # Errors
+    /// The cluster does not answer in time, or has no such topic.
+    pub fn partitions(&self, topic: &str, deadline: Duration) -> Result<u32, Error> {
+        let until = Instant::now() + deadline;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let metadata = self
+                .producer
+                .client()
+                .fetch_metadata(Some(topic), left)
+                .map_err(|error| {
+                    self.serve(Duration::ZERO);
+                    Error {
+                        kind: ErrorKind::Transient,
+                        detail: format!("the cluster does not answer: {}", self.why(&error)),
+                    }
+                })?;
+            let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+                return Err(missing(topic, "the cluster does not name it"));
+            };
+            match found.error().map(RDKafkaErrorCode::from) {
+                None => return Ok(u32::try_from(found.partitions().len()).unwrap_or(u32::MAX)),
+                // Just created: its leaders are being chosen.
+                Some(RDKafkaErrorCode::LeaderNotAvailable) if Instant::now() < until => {
+                    self.serve(SERVE);
+                }
+                Some(code) => return Err(missing(topic, &code.to_string())),
+            }
+        }
+    }
+
+    /// Sends a record. Blocks while the queue of unconfirmed records is full (100,000
+    /// records or 64 MiB). What goes wrong is found in [`Self::take_failures`].
+    pub fn send(&mut self, record: &Record<'_>) {
+        let number = self.sent;
+        self.sent += 1;
+        // Numbers a machine word cannot hold are out of reach; the count would be
+        // right even then, only the number shown would not.
+        let mut message: BaseRecord<'_, [u8], [u8], usize> =
+            BaseRecord::with_opaque_to(record.topic, usize::try_from(number).unwrap_or(usize::MAX));
+        message.partition = record.partition;
+        message.key = record.key;
+        message.payload = record.value;
+        message.headers = headers(record.headers);
+        let until = Instant::now() + DELIVERY_TIMEOUT + REPORT_SLACK;
+        let mut outcome = self.producer.send(message);
+        while let Err((error, message)) = outcome {
+            let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+            if !full || Instant::now() >= until {
+                let error = refused(record.topic, record.partition, &error, None);
+                self.producer.context().failed(number, error);
+                return;
+            }
+            self.serve(SERVE);
+            outcome = self.producer.send(message);
+        }
+        if number.is_multiple_of(SERVE_EVERY) {
+            self.serve(Duration::ZERO);
+        }
+    }
+
+    /// Counts a record that could not even be sent, so that numbers stay in step
+    /// with the caller's input.
+    pub fn skip(&mut self, error: Error) {
+        self.producer.context().failed(self.sent, error);
+        self.sent += 1;
+    }
+
+    /// Lets reports come in for `wait`.
+    pub fn serve(&self, wait: Duration) {
+        self.producer.poll(wait);
+    }
+
+    /// Waits until every record is written or failed, at most the delivery timeout
+    /// and ten seconds. Calls `progress` now and then.
+    pub fn finish(&mut self, mut progress: impl FnMut(Count)) -> Count {
+        let until = Instant::now() + DELIVERY_TIMEOUT + REPORT_SLACK;
+        loop {
+            let count = self.count();
+            progress(count);
+            if count.written + count.failed >= count.sent {
+                return count;
+            }
+            if Instant::now() >= until {
+                return self.give_up();
+            }
+            self.serve(SERVE);
+        }
+    }
+
+    /// What has become of the records so far.
+    #[must_use]
+    pub fn count(&self) -> Count {
+        let state = self.producer.context().state.lock();
+        Count {
+            sent: self.sent,
+            written: state.written,
+            failed: state.failed,
+        }
+    }
+
+    /// The failures since the last call.
+    pub fn take_failures(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.producer.context().state.lock().failures)
+    }
+
+    /// Declares failed what the client library owes a report for. It keeps its own
+    /// timeout, so this is for a bug in it.
+    fn give_up(&self) -> Count {
+        let mut state = self.producer.context().state.lock();
+        let open = self.sent.saturating_sub(state.written + state.failed);
+        state.failed += open;
+        let detail = format!("{open} records were never reported on");
+        let error = Error {
+            kind: ErrorKind::Transient,
+            detail,
+        };
+        state.failures.push(Failure {
+            number: self.sent.saturating_sub(1),
+            error,
+        });
+        Count {
+            sent: self.sent,
+            written: state.written,
+            failed: state.failed,
+        }
+    }
+
+    fn why(&self, error: &KafkaError) -> String {
+        let trouble = self.producer.context().state.lock().trouble.clone();
+        trouble.unwrap_or_else(|| error.to_string())
+    }
+}
+
+impl fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bulk")
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reports {
+    fn failed(&self, number: u64, error: Error) {
+        let mut state = self.state.lock();
+        state.failed += 1;
+        state.failures.push(Failure { number, error });
+    }
+}
+
+impl ClientContext for Reports {
+    fn error(&self, _: KafkaError, reason: &str) {
+        self.state.lock().trouble = Some(reason.to_owned());
+    }
+}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        match result {
+            Ok(_) => self.state.lock().written += 1,
+            Err((error, record)) => {
+                let trouble = self.state.lock().trouble.clone();
+                let partition = Some(record.partition()).filter(|partition| *partition >= 0);
+                let error = refused(record.topic(), partition, error, trouble.as_deref());
+                self.failed(u64::try_from(number).unwrap_or(u64::MAX), error);
+            }
+        }
+    }
+}
+
+fn headers(headers: &[(String, Vec<u8>)]) -> Option<OwnedHeaders> {
+    if headers.is_empty() {
+        return None;
+    }
+    let owned = OwnedHeaders::new_with_capacity(headers.len());
+    Some(headers.iter().fold(owned, |owned, (key, value)| {
+        owned.insert(Header {
+            key,
+            value: Some(value.as_slice()),
+        })
+    }))
+}
+
+fn missing(topic: &str, why: &str) -> Error {
+    Error {
+        kind: ErrorKind::Operator,
+        detail: format!("topic {topic} cannot be used: {why}"),
+    }
+}
+
+fn refused(
+    topic: &str,
+    partition: Option<i32>,
+    error: &KafkaError,
+    trouble: Option<&str>,
+) -> Error {
+    use RDKafkaErrorCode as Code;
+    let code = error.rdkafka_error_code();
+    let timed_out = code == Some(Code::MessageTimedOut);
+    let kind = match code {
+        Some(Code::MessageSizeTooLarge | Code::MessageBatchTooLarge) => ErrorKind::TooLarge,
+        _ if timed_out || code == Some(Code::QueueFull) => ErrorKind::Transient,
+        _ => ErrorKind::Operator,
+    };
+    let lane = partition.map_or_else(
+        || topic.to_owned(),
+        |partition| format!("{topic}/{partition}"),
+    );
+    let what = code.map_or_else(|| error.to_string(), |code| code.to_string());
+    let detail = match trouble.filter(|_| timed_out) {
+        Some(trouble) => format!("{lane}: {what}; {trouble}"),
+        None => format!("{lane}: {what}"),
+    };
+    Error { kind, detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::kafka::embedded::{Embedded, Options, Refusable};
+
+    fn broker() -> Embedded {
+        let topics = vec![("orders".to_owned(), 2)];
+        Embedded::start(Options {
+            topics,
+            ..Options::default()
+        })
+        .unwrap()
+    }
+
+    fn cluster(broker: &Embedded, properties: &[(&str, &str)]) -> Cluster {
+        Cluster {
+            name: "test".to_owned(),
+            bootstrap: vec![broker.bootstrap()],
+            properties: properties
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        }
+    }
+
+    fn record(value: &[u8]) -> Record<'_> {
+        Record {
+            topic: "orders",
+            value: Some(value),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn every_record_is_reported_as_written() {
+        let broker = broker();
+        for acks in [Acks::All, Acks::Leader] {
+            let mut bulk = Bulk::new(&cluster(&broker, &[]), acks).unwrap();
+            for _ in 0..5000 {
+                bulk.send(&record(b"value"));
+            }
+            let mut last = Count::default();
+            let count = bulk.finish(|count| last = count);
+            assert_eq!(
+                count,
+                Count {
+                    sent: 5000,
+                    written: 5000,
+                    failed: 0
+                }
+            );
+            assert_eq!(last, count);
+        }
+    }
+
+    #[test]
+    fn full_queue_holds_the_sender_until_there_is_room() {
+        let broker = broker();
+        let small = [("queue.buffering.max.messages", "10")];
+        let mut bulk = Bulk::new(&cluster(&broker, &small), Acks::All).unwrap();
+        for _ in 0..200 {
+            bulk.send(&record(b"value"));
+        }
+        assert_eq!(
+            bulk.finish(|_| {}),
+            Count {
+                sent: 200,
+                written: 200,
+                failed: 0
+            }
+        );
+    }
+
+    #[test]
+    fn refused_record_is_named_by_its_number() {
+        let broker = broker();
+        let mut bulk = Bulk::new(&cluster(&broker, &[]), Acks::Leader).unwrap();
+        let large = vec![0; 2_000_000];
+        bulk.send(&record(b"fits"));
+        bulk.send(&record(&large));
+        bulk.send(&Record {
+            partition: Some(1),
+            ..record(b"fits")
+        });
+        bulk.skip(Error {
+            kind: ErrorKind::Operator,
+            detail: "unreadable".to_owned(),
+        });
+        assert_eq!(
+            bulk.finish(|_| {}),
+            Count {
+                sent: 4,
+                written: 2,
+                failed: 2
+            }
+        );
+        let failures = bulk.take_failures();
+        let numbers: Vec<_> = failures.iter().map(|failure| failure.number).collect();
+        assert_eq!(numbers, [1, 3]);
+        assert_eq!(failures[0].error.kind, ErrorKind::TooLarge);
+        assert!(
+            failures[0].error.detail.contains("orders"),
+            "{}",
+            failures[0].error
+        );
+        assert!(bulk.take_failures().is_empty());
+    }
+
+    #[test]
+    fn record_that_the_broker_refuses_is_failed_and_the_next_is_written() {
+        let broker = broker();
+        for acks in [Acks::All, Acks::Leader] {
+            let mut bulk = Bulk::new(&cluster(&broker, &[]), acks).unwrap();
+            broker.refuse(Refusable::Write, 1).unwrap();
+            bulk.send(&Record {
+                partition: Some(1),
+                ..record(b"value")
+            });
+            assert_eq!(
+                bulk.finish(|_| {}),
+                Count {
+                    sent: 1,
+                    written: 0,
+                    failed: 1
+                }
+            );
+            let failures = bulk.take_failures();
+            assert_eq!(failures[0].error.kind, ErrorKind::Operator);
+            assert!(
+                failures[0].error.detail.contains("orders/1"),
+                "{}",
+                failures[0].error
+            );
+            bulk.send(&record(b"value"));
+            assert_eq!(
+                bulk.finish(|_| {}),
+                Count {
+                    sent: 2,
+                    written: 1,
+                    failed: 1
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn partitions_of_a_topic_are_counted_and_a_dead_cluster_is_an_error() {
+        let broker = broker();
+        let bulk = Bulk::new(&cluster(&broker, &[]), Acks::All).unwrap();
+        assert_eq!(
+            bulk.partitions("orders", Duration::from_secs(20)).unwrap(),
+            2
+        );
+        broker.set_reachable(false).unwrap();
+        let bulk = Bulk::new(&cluster(&broker, &[]), Acks::All).unwrap();
+        let error = bulk
+            .partitions("orders", Duration::from_millis(300))
+            .unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Transient);
+    }
+
+    #[test]
+    fn unknown_property_is_refused_at_the_start() {
+        let broker = broker();
+        let error = Bulk::new(&cluster(&broker, &[("no.such", "1")]), Acks::All).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Operator);
+        assert!(error.detail.contains("no.such"), "{error}");
+    }
+}

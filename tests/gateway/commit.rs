@@ -25,7 +25,11 @@ async fn shown(stage: &Stage, topic: &Topic) -> Option<i64> {
         Broker::Kafka(kafka) => {
             let (kafka, group, name) = (*kafka, stage.group(), topic.name.clone());
             let describe = tokio::task::spawn_blocking(move || kafka.describe(&group, &name));
-            describe.await.unwrap().get(&0).and_then(|(committed, _)| *committed)
+            describe
+                .await
+                .unwrap()
+                .get(&0)
+                .and_then(|(committed, _)| *committed)
         }
     }
 }
@@ -33,7 +37,11 @@ async fn shown(stage: &Stage, topic: &Topic) -> Option<i64> {
 async fn shows(stage: &Stage, topic: &Topic, position: i64) {
     eventually(&format!("the group is shown at {position}"), async || {
         let seen = shown(stage, topic).await;
-        if seen == Some(position) { Ok(()) } else { Err(format!("{seen:?}")) }
+        if seen == Some(position) {
+            Ok(())
+        } else {
+            Err(format!("{seen:?}"))
+        }
     })
     .await;
 }
@@ -50,15 +58,26 @@ async fn failed_offset_holds_the_committed_position_across_a_restart(stage: Stag
 
     stream.answer_all(&records[..11], Outcome::Acked).await;
     let mut failed = records[11].verdict(Outcome::Failed);
-    failed.retry_after = Some(Wire { seconds: 600, nanos: 0 });
+    failed.retry_after = Some(Wire {
+        seconds: 600,
+        nanos: 0,
+    });
     assert_eq!(stream.settle(vec![failed]).await.answers, []);
     stream.ack(&records[12]).await;
 
     shows(&stage, &topic, 11).await;
-    throughout("12 is acked and 11 is not", Duration::from_secs(2), async || {
-        let seen = stage.committed(&topic, 0).await;
-        if seen == Some(11) { Ok(()) } else { Err(format!("{seen:?}")) }
-    })
+    throughout(
+        "12 is acked and 11 is not",
+        Duration::from_secs(2),
+        async || {
+            let seen = stage.committed(&topic, 0).await;
+            if seen == Some(11) {
+                Ok(())
+            } else {
+                Err(format!("{seen:?}"))
+            }
+        },
+    )
     .await;
 
     gateway.kill_and_restart().await;
@@ -105,7 +124,9 @@ async fn acks_out_of_order_commit_only_the_contiguous_prefix(stage: Stage) {
 // FC-11.
 async fn acked_lane_is_committed_at_its_log_end(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    stage.produce(&topic, &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]).await;
+    stage
+        .produce(&topic, &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"])
+        .await;
     let mut gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut stream = gateway.open().await;
     let records = stream.records(10).await;
@@ -124,15 +145,23 @@ async fn nobody_listening_commits_nothing(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     stage.produce(&topic, &["0", "1", "2", "3", "4"]).await;
-    throughout("nobody is there", Duration::from_secs(2), async || {
-        match stage.committed(&topic, 0).await {
+    throughout(
+        "nobody is there",
+        Duration::from_secs(2),
+        async || match stage.committed(&topic, 0).await {
             None | Some(0) => Ok(()),
             seen => Err(format!("{seen:?}")),
-        }
-    })
+        },
+    )
     .await;
-    let offsets: Vec<i64> =
-        gateway.open().await.records(5).await.iter().map(|one| one.offset).collect();
+    let offsets: Vec<i64> = gateway
+        .open()
+        .await
+        .records(5)
+        .await
+        .iter()
+        .map(|one| one.offset)
+        .collect();
     assert_eq!(offsets, [0, 1, 2, 3, 4]);
 }
 

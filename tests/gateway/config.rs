@@ -23,11 +23,16 @@ async fn run(stage: &Stage, command: &str, file: &str) -> (bool, String) {
     fs::write(&path, file).unwrap();
     let mut process = Process::start(
         &format!("ackgate {command}"),
-        Command::new(ackgate()).arg(command).arg("--config").arg(&path),
+        Command::new(ackgate())
+            .arg(command)
+            .arg("--config")
+            .arg(&path),
     );
     let status = process.end().await;
-    process.drained();
-    (status.success(), format!("{}\n{}", process.out_from(0).join("\n"), process.err()))
+    (
+        status.success(),
+        format!("{}\n{}", process.out_from(0).join("\n"), process.err()),
+    )
 }
 
 fn address() -> SocketAddr {
@@ -62,10 +67,21 @@ async fn all_problems_are_reported_at_once(stage: Stage) {
         .set("max_attempts", "0")
         .set("colour", "\"blue\"")
         .set("cluster", "\"elsewhere\"");
-    let file = render(address(), &stage.broker.bootstrap(), &[subscription], "memory = \"1B\"");
+    let file = render(
+        address(),
+        &stage.broker.bootstrap(),
+        &[subscription],
+        "memory = \"1B\"",
+    );
     let (success, said) = run(&stage, "serve", &file).await;
     assert!(!success);
-    for problem in ["ack_deadline", "max_attempts", "colour", "elsewhere", "memory"] {
+    for problem in [
+        "ack_deadline",
+        "max_attempts",
+        "colour",
+        "elsewhere",
+        "memory",
+    ] {
         assert!(said.contains(problem), "{problem} is not in: {said}");
     }
 }
@@ -96,7 +112,12 @@ async fn cluster_that_does_not_answer_is_waited_for(stage: Stage) {
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut stream = gateway.open().await;
     gateway.logs("unreachable").await;
-    throughout("the stream stays open", Duration::from_secs(1), async || Ok(())).await;
+    throughout(
+        "the stream stays open",
+        Duration::from_secs(1),
+        async || Ok(()),
+    )
+    .await;
 
     stage.broker.faults().set_reachable(true).unwrap();
     let record = stream.record().await;
@@ -113,11 +134,18 @@ async fn check_passes_on_a_good_configuration(stage: Stage) {
 }
 
 async fn check_names_the_missing_topics(stage: Stage) {
-    let topic = crate::support::Topic { name: stage.named("orders") };
-    let dead = crate::support::Topic { name: stage.named("dead") };
+    let topic = crate::support::Topic {
+        name: stage.named("orders"),
+    };
+    let dead = crate::support::Topic {
+        name: stage.named("dead"),
+    };
     let subscription = stage.subscription(&topic).dead_letter(&dead);
     let file = render(address(), &stage.broker.bootstrap(), &[subscription], "");
     let (success, said) = run(&stage, "check", &file).await;
     assert!(!success, "{said}");
-    assert!(said.contains(&topic.name) && said.contains(&dead.name), "{said}");
+    assert!(
+        said.contains(&topic.name) && said.contains(&dead.name),
+        "{said}"
+    );
 }

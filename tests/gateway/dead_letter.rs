@@ -39,7 +39,9 @@ async fn copy_is_the_record_byte_for_byte(stage: Stage) {
         timestamp: Some(1_700_000_000_000),
     };
     stage.broker.produce(&topic.name, [record.clone()]).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic).dead_letter(&dead)]).await;
+    let gateway = stage
+        .gateway(&[stage.subscription(&topic).dead_letter(&dead)])
+        .await;
     let mut open = Stream::hello("orders");
     open.subscriber_id = "billing-1".to_owned();
     let mut stream = Stream::open(gateway.address, open).await;
@@ -68,10 +70,19 @@ async fn copy_is_the_record_byte_for_byte(stage: Stage) {
         ("deliveries", "1"),
         ("subscriber", "billing-1"),
     ] {
-        assert_eq!(letter.header(&format!("ackgate.dead-letter.{name}")), Some(value), "{name}");
+        assert_eq!(
+            letter.header(&format!("ackgate.dead-letter.{name}")),
+            Some(value),
+            "{name}"
+        );
     }
     for name in ["first-delivery", "last-delivery", "dedupe-id"] {
-        assert!(letter.header(&format!("ackgate.dead-letter.{name}")).is_some(), "{name}");
+        assert!(
+            letter
+                .header(&format!("ackgate.dead-letter.{name}"))
+                .is_some(),
+            "{name}"
+        );
     }
     stage.commits(&topic, 0, 1).await;
 }
@@ -80,18 +91,32 @@ async fn copy_is_the_record_byte_for_byte(stage: Stage) {
 async fn null_and_empty_stay_different_in_the_copy(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let dead = stage.topic("dead", 1).await;
-    let forms = [(None, None), (None, Some(vec![])), (Some(vec![]), None), (Some(vec![]), Some(vec![]))];
+    let forms = [
+        (None, None),
+        (None, Some(vec![])),
+        (Some(vec![]), None),
+        (Some(vec![]), Some(vec![])),
+    ];
     let records = forms.iter().cloned();
-    let records = records.map(|(key, value)| Outgoing { key, value, ..Outgoing::default() });
+    let records = records.map(|(key, value)| Outgoing {
+        key,
+        value,
+        ..Outgoing::default()
+    });
     stage.broker.produce(&topic.name, records).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic).dead_letter(&dead)]).await;
+    let gateway = stage
+        .gateway(&[stage.subscription(&topic).dead_letter(&dead)])
+        .await;
     let mut stream = gateway.open().await;
     let received = stream.records(4).await;
     stream.answer_all(&received, Outcome::Rejected).await;
 
     let mut letters = stage.holds(&dead, 4).await;
     letters.sort_by_key(|one| one.header("ackgate.dead-letter.offset").map(str::to_owned));
-    let seen: Vec<_> = letters.into_iter().map(|one| (one.key, one.value)).collect();
+    let seen: Vec<_> = letters
+        .into_iter()
+        .map(|one| (one.key, one.value))
+        .collect();
     assert_eq!(seen, forms);
 }
 
@@ -100,20 +125,28 @@ async fn committed_position_waits_for_the_confirmed_copy(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let dead = stage.topic("dead", 1).await;
     stage.produce(&topic, &["good", "bad", "good"]).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic).dead_letter(&dead)]).await;
+    let gateway = stage
+        .gateway(&[stage.subscription(&topic).dead_letter(&dead)])
+        .await;
     let mut stream = gateway.open().await;
     let records = stream.records(3).await;
-    stage.broker.faults().refuse(Refusable::Write, 1_000).unwrap();
+    stage
+        .broker
+        .faults()
+        .refuse(Refusable::Write, 1_000)
+        .unwrap();
     stream.reject(&records[1]).await;
     stream.ack(&records[0]).await;
     stream.ack(&records[2]).await;
     stage.commits(&topic, 0, 1).await;
-    throughout("the copy is refused", Duration::from_secs(2), async || {
-        match stage.committed(&topic, 0).await {
+    throughout(
+        "the copy is refused",
+        Duration::from_secs(2),
+        async || match stage.committed(&topic, 0).await {
             Some(1) => Ok(()),
             seen => Err(format!("{seen:?}")),
-        }
-    })
+        },
+    )
     .await;
 
     stage.broker.faults().refuse(Refusable::Write, 0).unwrap();
@@ -128,7 +161,9 @@ async fn dead_lettered_record_is_settled_for_good(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let dead = stage.topic("dead", 1).await;
     stage.produce(&topic, &["bad"]).await;
-    let mut gateway = stage.gateway(&[stage.subscription(&topic).dead_letter(&dead)]).await;
+    let mut gateway = stage
+        .gateway(&[stage.subscription(&topic).dead_letter(&dead)])
+        .await;
     let mut stream = gateway.open().await;
     let record = stream.record().await;
     stream.reject(&record).await;
@@ -150,9 +185,13 @@ async fn dead_lettered_record_is_settled_for_good(stage: Stage) {
 // FC-45.
 async fn missing_topic_holds_its_lane_and_no_other(stage: Stage) {
     let topic = stage.topic("orders", 2).await;
-    let dead = Topic { name: stage.named("dead") };
+    let dead = Topic {
+        name: stage.named("dead"),
+    };
     stage.produce_to(&topic, 0, &["bad", "good"]).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic).dead_letter(&dead)]).await;
+    let gateway = stage
+        .gateway(&[stage.subscription(&topic).dead_letter(&dead)])
+        .await;
     let mut stream = gateway.open().await;
     let records = stream.records(2).await;
     stream.reject(&records[0]).await;
@@ -169,7 +208,10 @@ async fn missing_topic_holds_its_lane_and_no_other(stage: Stage) {
 
     stage.broker.create(&dead.name, 1, None).await;
     stage.commits(&topic, 0, 2).await;
-    assert_eq!(stage.holds(&dead, 1).await[0].value.as_deref(), Some(b"bad".as_slice()));
+    assert_eq!(
+        stage.holds(&dead, 1).await[0].value.as_deref(),
+        Some(b"bad".as_slice())
+    );
 }
 
 // FC-62.
@@ -183,12 +225,17 @@ async fn record_above_the_subscribers_limit_is_dead_lettered(stage: Stage) {
         Outgoing::value(0, "small"),
     ];
     stage.broker.produce(&topic.name, records).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic).dead_letter(&dead)]).await;
+    let gateway = stage
+        .gateway(&[stage.subscription(&topic).dead_letter(&dead)])
+        .await;
     let mut open = Stream::hello("orders");
     open.max_message_bytes = 65_536;
     let mut stream = Stream::open(gateway.address, open).await;
     let received = stream.records(2).await;
-    assert_eq!(received.iter().map(|one| one.offset).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(
+        received.iter().map(|one| one.offset).collect::<Vec<_>>(),
+        [0, 2]
+    );
     stream.answer_all(&received, Outcome::Acked).await;
 
     let letter = stage.holds(&dead, 1).await.remove(0);

@@ -19,9 +19,18 @@ pub(crate) fn cases() -> Vec<Case> {
 
 async fn null_and_empty_stay_different(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    let forms = [(None, None), (None, Some(vec![])), (Some(vec![]), None), (Some(vec![]), Some(vec![]))];
+    let forms = [
+        (None, None),
+        (None, Some(vec![])),
+        (Some(vec![]), None),
+        (Some(vec![]), Some(vec![])),
+    ];
     let records = forms.iter().cloned();
-    let records = records.map(|(key, value)| Outgoing { key, value, ..Outgoing::default() });
+    let records = records.map(|(key, value)| Outgoing {
+        key,
+        value,
+        ..Outgoing::default()
+    });
     stage.broker.produce(&topic.name, records).await;
 
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
@@ -30,7 +39,8 @@ async fn null_and_empty_stay_different(stage: Stage) {
     let seen: Vec<_> = received
         .iter()
         .map(|one| {
-            let bytes = |field: &Option<_>| field.as_ref().map(|bytes: &bytes::Bytes| bytes.to_vec());
+            let bytes =
+                |field: &Option<_>| field.as_ref().map(|bytes: &bytes::Bytes| bytes.to_vec());
             (bytes(&one.record.key), bytes(&one.record.value))
         })
         .collect();
@@ -58,7 +68,10 @@ async fn headers_arrive_with_repeats_and_in_order(stage: Stage) {
 
     let sent: Vec<Header> = headers
         .into_iter()
-        .map(|(key, value)| Header { key, value: value.map(Into::into) })
+        .map(|(key, value)| Header {
+            key,
+            value: value.map(Into::into),
+        })
         .collect();
     assert_eq!(received.headers, sent);
     assert_eq!(received.timestamp_ms, 1_700_000_000_000);
@@ -74,7 +87,10 @@ async fn lane_arrives_in_offset_order(stage: Stage) {
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let received = gateway.open().await.records(1_500).await;
     for partition in 0..3 {
-        let lane: Vec<_> = received.iter().filter(|one| one.partition == partition).collect();
+        let lane: Vec<_> = received
+            .iter()
+            .filter(|one| one.partition == partition)
+            .collect();
         let offsets: Vec<i64> = lane.iter().map(|one| one.offset).collect();
         assert_eq!(offsets, (0..500).collect::<Vec<_>>());
         for one in lane {
@@ -90,7 +106,10 @@ async fn session_is_told_its_settings(stage: Stage) {
     let mut open = Stream::hello("orders");
     open.subscriber_id = "клиент-7 🦊".to_owned();
     open.max_message_bytes = 65_536;
-    open.ack_deadline = Some(prost_types::Duration { seconds: 7, nanos: 0 });
+    open.ack_deadline = Some(prost_types::Duration {
+        seconds: 7,
+        nanos: 0,
+    });
 
     let stream = Stream::open(gateway.address, open).await;
 
@@ -114,7 +133,13 @@ async fn record_goes_to_one_of_the_subscribers(stage: Stage) {
     open.credit.as_mut().unwrap().records = 10;
     let mut one = Stream::open(gateway.address, open.clone()).await;
     let mut other = Stream::open(gateway.address, open).await;
-    stage.broker.produce(&topic.name, (0..20).map(|n| Outgoing::value(0, format!("{n}")))).await;
+    stage
+        .broker
+        .produce(
+            &topic.name,
+            (0..20).map(|n| Outgoing::value(0, format!("{n}"))),
+        )
+        .await;
 
     let first = one.records(10).await;
     let second = other.records(10).await;

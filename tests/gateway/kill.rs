@@ -31,7 +31,12 @@ impl Acked {
     fn take(&mut self, subscribers: &mut [Subscriber]) {
         for line in subscribers.iter_mut().flat_map(Subscriber::take) {
             assert_eq!(line.verdict, "acked", "{line:?}");
-            if self.offsets.entry(line.partition).or_default().insert(line.offset) {
+            if self
+                .offsets
+                .entry(line.partition)
+                .or_default()
+                .insert(line.offset)
+            {
                 self.count += 1;
             }
         }
@@ -39,8 +44,13 @@ impl Acked {
 
     /// The lowest offset of a partition that nobody has acked.
     fn floor(&self, partition: i32) -> i64 {
-        let Some(offsets) = self.offsets.get(&partition) else { return 0 };
-        (0..).zip(offsets).take_while(|(expected, offset)| expected == *offset).count() as i64
+        let Some(offsets) = self.offsets.get(&partition) else {
+            return 0;
+        };
+        (0..)
+            .zip(offsets)
+            .take_while(|(expected, offset)| expected == *offset)
+            .count() as i64
     }
 }
 
@@ -59,7 +69,9 @@ async fn no_offset_is_passed(
         for (&partition, &position) in &committed {
             let floor = acked.floor(partition);
             if position > floor {
-                return Err(format!("partition {partition} is at {position}, acked below {floor}"));
+                return Err(format!(
+                    "partition {partition} is at {position}, acked below {floor}"
+                ));
             }
         }
         Ok(())
@@ -78,7 +90,11 @@ async fn until(
     let deadline = Instant::now() + LIMIT;
     while acked.count < count {
         no_offset_is_passed(stage, topic, acked, subscribers).await;
-        assert!(Instant::now() < deadline, "{} of {count} records were acked", acked.count);
+        assert!(
+            Instant::now() < deadline,
+            "{} of {count} records were acked",
+            acked.count
+        );
     }
 }
 
@@ -87,10 +103,13 @@ async fn killed_subscriber_and_gateway_lose_nothing(stage: Stage) {
     let records =
         (0..RECORDS).map(|n| Outgoing::value(n as i32 % PARTITIONS, format!("order {n}")));
     stage.broker.produce(&topic.name, records).await;
-    let subscription = stage.subscription(&topic).consumer_property("session.timeout.ms", "6000");
+    let subscription = stage
+        .subscription(&topic)
+        .consumer_property("session.timeout.ms", "6000");
     let mut gateway = Gateway::start(&stage, &[subscription]).await;
-    let mut subscribers: Vec<Subscriber> =
-        (0..3).map(|_| Subscriber::start(gateway.address, &[])).collect();
+    let mut subscribers: Vec<Subscriber> = (0..3)
+        .map(|_| Subscriber::start(gateway.address, &[]))
+        .collect();
     let mut acked = Acked::default();
 
     until(RECORDS / 4, &stage, &topic, &mut acked, &mut subscribers).await;
@@ -104,12 +123,23 @@ async fn killed_subscriber_and_gateway_lose_nothing(stage: Stage) {
         assert_eq!(acked.offsets[&partition], all, "partition {partition}");
     }
     let kafka = stage.broker.tools();
-    eventually("Kafka's tool shows every partition at its log end", async || {
-        let (group, name) = (stage.group(), topic.name.clone());
-        let shown = spawn_blocking(move || kafka.describe(&group, &name)).await.unwrap();
-        let done = shown.len() == PARTITIONS as usize
-            && shown.values().all(|(committed, end)| *committed == Some(*end) && *end == EACH);
-        if done { Ok(()) } else { Err(format!("{shown:?}")) }
-    })
+    eventually(
+        "Kafka's tool shows every partition at its log end",
+        async || {
+            let (group, name) = (stage.group(), topic.name.clone());
+            let shown = spawn_blocking(move || kafka.describe(&group, &name))
+                .await
+                .unwrap();
+            let done = shown.len() == PARTITIONS as usize
+                && shown
+                    .values()
+                    .all(|(committed, end)| *committed == Some(*end) && *end == EACH);
+            if done {
+                Ok(())
+            } else {
+                Err(format!("{shown:?}"))
+            }
+        },
+    )
     .await;
 }

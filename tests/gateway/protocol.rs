@@ -63,20 +63,33 @@ async fn ends(gateway: &Gateway, requests: Vec<Request>, code: Code, expected: &
         stream.send(request).await;
     }
     let status = stream.status().await;
-    assert_eq!((status.code(), reason(&status).as_str()), (code, expected), "{status:?}");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (code, expected),
+        "{status:?}"
+    );
 }
 
 fn results(answers: &[VerdictAnswer]) -> Vec<(i64, i64, VerdictResult, &str)> {
     answers
         .iter()
-        .map(|one| (one.first_offset, one.last_offset, one.result(), one.detail.as_str()))
+        .map(|one| {
+            (
+                one.first_offset,
+                one.last_offset,
+                one.result(),
+                one.detail.as_str(),
+            )
+        })
         .collect()
 }
 
 // FC-85.
 async fn headers_come_before_the_first_message(stage: Stage) {
     let gateway = quiet(&stage).await;
-    let mut stream = Stream::connect(gateway.address).await.expect("headers came");
+    let mut stream = Stream::connect(gateway.address)
+        .await
+        .expect("headers came");
     stream.send(Request::Open(Stream::hello("orders"))).await;
     stream.send(Request::Close(Close {})).await;
     assert_eq!(stream.status().await.code(), Code::Ok);
@@ -91,17 +104,39 @@ async fn unknown_subscription_is_not_found(stage: Stage) {
 
 async fn stream_begins_with_open(stage: Stage) {
     let gateway = quiet(&stage).await;
-    let settle = Settle { sequence: 1, verdicts: vec![] };
-    let credit = Credit { records: 1, bytes: 1 };
-    for first in [Request::Settle(settle), Request::Credit(credit), Request::Close(Close {})] {
-        ends(&gateway, vec![first], Code::InvalidArgument, "OPEN_EXPECTED").await;
+    let settle = Settle {
+        sequence: 1,
+        verdicts: vec![],
+    };
+    let credit = Credit {
+        records: 1,
+        bytes: 1,
+    };
+    for first in [
+        Request::Settle(settle),
+        Request::Credit(credit),
+        Request::Close(Close {}),
+    ] {
+        ends(
+            &gateway,
+            vec![first],
+            Code::InvalidArgument,
+            "OPEN_EXPECTED",
+        )
+        .await;
     }
 }
 
 async fn second_open_ends_the_stream(stage: Stage) {
     let gateway = quiet(&stage).await;
     let open = Request::Open(Stream::hello("orders"));
-    ends(&gateway, vec![open.clone(), open], Code::InvalidArgument, "ALREADY_OPEN").await;
+    ends(
+        &gateway,
+        vec![open.clone(), open],
+        Code::InvalidArgument,
+        "ALREADY_OPEN",
+    )
+    .await;
 }
 
 async fn open_with_a_bad_value_is_refused(stage: Stage) {
@@ -113,9 +148,15 @@ async fn open_with_a_bad_value_is_refused(stage: Stage) {
     open.max_message_bytes = u64::MAX;
     opens.push(open);
     let mut open = Stream::hello("orders");
-    open.ack_deadline = Some(Wire { seconds: -1, nanos: 0 });
+    open.ack_deadline = Some(Wire {
+        seconds: -1,
+        nanos: 0,
+    });
     opens.push(open.clone());
-    open.ack_deadline = Some(Wire { seconds: 3_601, nanos: 0 });
+    open.ack_deadline = Some(Wire {
+        seconds: 3_601,
+        nanos: 0,
+    });
     opens.push(open);
     let mut open = Stream::hello("orders");
     open.subscriber_id = "x".repeat(257);
@@ -126,21 +167,42 @@ async fn open_with_a_bad_value_is_refused(stage: Stage) {
     open.confirm = 99;
     opens.push(open);
     for open in opens {
-        ends(&gateway, vec![Request::Open(open)], Code::InvalidArgument, "OPEN_INVALID").await;
+        ends(
+            &gateway,
+            vec![Request::Open(open)],
+            Code::InvalidArgument,
+            "OPEN_INVALID",
+        )
+        .await;
     }
 }
 
 async fn credit_out_of_range_is_refused(stage: Stage) {
     let gateway = quiet(&stage).await;
     let beyond = [
-        Credit { records: 1_000_001, bytes: 1 },
-        Credit { records: u32::MAX, bytes: u64::MAX },
-        Credit { records: 1, bytes: (1 << 30) + 1 },
+        Credit {
+            records: 1_000_001,
+            bytes: 1,
+        },
+        Credit {
+            records: u32::MAX,
+            bytes: u64::MAX,
+        },
+        Credit {
+            records: 1,
+            bytes: (1 << 30) + 1,
+        },
     ];
     for credit in beyond {
         let open = Request::Open(Stream::hello("orders"));
         let requests = vec![open, Request::Credit(credit)];
-        ends(&gateway, requests, Code::InvalidArgument, "CREDIT_OUT_OF_RANGE").await;
+        ends(
+            &gateway,
+            requests,
+            Code::InvalidArgument,
+            "CREDIT_OUT_OF_RANGE",
+        )
+        .await;
     }
 }
 
@@ -171,29 +233,46 @@ async fn verdict_without_a_known_outcome_is_refused_alone(stage: Stage) {
     stream.answer_all(&records[..2], Outcome::Acked).await;
 }
 
+/// Verdicts that are wrong in one thing each, and what they are told.
+fn malformed(plain: Verdict) -> Vec<(Verdict, &'static str)> {
+    let range = |first_offset, last_offset| Verdict {
+        first_offset,
+        last_offset,
+        ..plain.clone()
+    };
+    let retry_after = |seconds| Verdict {
+        retry_after: Some(Wire { seconds, nanos: 0 }),
+        ..plain.clone()
+    };
+    let delivery = Verdict {
+        delivery: Some(0),
+        ..plain.clone()
+    };
+    let code = Verdict {
+        code: "c".repeat(129),
+        ..plain.clone()
+    };
+    vec![
+        (range(-1, None), "RANGE_INVALID"),
+        (range(3, Some(2)), "RANGE_INVALID"),
+        (range(0, Some(i64::MIN)), "RANGE_INVALID"),
+        (delivery, "DELIVERY_INVALID"),
+        (code, "CODE_TOO_LONG"),
+        (retry_after(3_601), "RETRY_AFTER_OUT_OF_RANGE"),
+        (retry_after(-1), "RETRY_AFTER_OUT_OF_RANGE"),
+    ]
+}
+
 async fn malformed_verdicts_are_refused_alone(stage: Stage) {
     let (_gateway, mut stream, records) = five(&stage).await;
-    let plain = records[0].verdict(Outcome::Failed);
-    let bad = [
-        (Verdict { first_offset: -1, ..plain.clone() }, "RANGE_INVALID"),
-        (Verdict { first_offset: 3, last_offset: Some(2), ..plain.clone() }, "RANGE_INVALID"),
-        (Verdict { last_offset: Some(i64::MIN), ..plain.clone() }, "RANGE_INVALID"),
-        (Verdict { delivery: Some(0), ..plain.clone() }, "DELIVERY_INVALID"),
-        (Verdict { code: "c".repeat(129), ..plain.clone() }, "CODE_TOO_LONG"),
-        (
-            Verdict { retry_after: Some(Wire { seconds: 3_601, nanos: 0 }), ..plain.clone() },
-            "RETRY_AFTER_OUT_OF_RANGE",
-        ),
-        (
-            Verdict { retry_after: Some(Wire { seconds: -1, nanos: 0 }), ..plain },
-            "RETRY_AFTER_OUT_OF_RANGE",
-        ),
-    ];
-    for (verdict, detail) in bad {
+    for (verdict, detail) in malformed(records[0].verdict(Outcome::Failed)) {
         let settled = stream.settle(vec![verdict.clone()]).await;
         assert_eq!(settled.answers.len(), 1, "{verdict:?}: {settled:?}");
-        assert_eq!(settled.answers[0].result(), VerdictResult::Invalid, "{verdict:?}");
-        assert_eq!(settled.answers[0].detail, detail, "{verdict:?}");
+        let answer = &settled.answers[0];
+        assert_eq!(
+            (answer.result(), answer.detail.as_str()),
+            (VerdictResult::Invalid, detail)
+        );
     }
     stream.answer_all(&records, Outcome::Acked).await;
 }
@@ -201,12 +280,23 @@ async fn malformed_verdicts_are_refused_alone(stage: Stage) {
 // FC-32.
 async fn unknown_lane_and_offset_change_nothing(stage: Stage) {
     let (_gateway, mut stream, records) = five(&stage).await;
-    let lane = Verdict { lane: 987_654_321, ..records[0].verdict(Outcome::Acked) };
-    let offset = Verdict { first_offset: 100, ..records[0].verdict(Outcome::Acked) };
-    let settled = stream.settle(vec![lane, offset, records[0].verdict(Outcome::Acked)]).await;
+    let lane = Verdict {
+        lane: 987_654_321,
+        ..records[0].verdict(Outcome::Acked)
+    };
+    let offset = Verdict {
+        first_offset: 100,
+        ..records[0].verdict(Outcome::Acked)
+    };
+    let settled = stream
+        .settle(vec![lane, offset, records[0].verdict(Outcome::Acked)])
+        .await;
     assert_eq!(
         results(&settled.answers),
-        [(0, 0, VerdictResult::Unknown, ""), (100, 100, VerdictResult::Unknown, "")]
+        [
+            (0, 0, VerdictResult::Unknown, ""),
+            (100, 100, VerdictResult::Unknown, "")
+        ]
     );
     stream.answer_all(&records[1..], Outcome::Acked).await;
 }
@@ -215,10 +305,20 @@ async fn unknown_lane_and_offset_change_nothing(stage: Stage) {
 async fn repeated_and_conflicting_verdicts_are_answered(stage: Stage) {
     let (_gateway, mut stream, records) = five(&stage).await;
     stream.ack(&records[1]).await;
-    let settled = stream.settle(vec![records[1].verdict(Outcome::Acked)]).await;
-    assert_eq!(results(&settled.answers), [(1, 1, VerdictResult::Duplicate, "")]);
-    let settled = stream.settle(vec![records[1].verdict(Outcome::Rejected)]).await;
-    assert_eq!(results(&settled.answers), [(1, 1, VerdictResult::Conflict, "")]);
+    let settled = stream
+        .settle(vec![records[1].verdict(Outcome::Acked)])
+        .await;
+    assert_eq!(
+        results(&settled.answers),
+        [(1, 1, VerdictResult::Duplicate, "")]
+    );
+    let settled = stream
+        .settle(vec![records[1].verdict(Outcome::Rejected)])
+        .await;
+    assert_eq!(
+        results(&settled.answers),
+        [(1, 1, VerdictResult::Conflict, "")]
+    );
     stream.ack(&records[0]).await;
 }
 
@@ -228,10 +328,19 @@ async fn superseded_delivery_is_stale(stage: Stage) {
     stream.fail(&records[0]).await;
     let again = stream.record().await;
     assert_eq!((again.offset, again.delivery), (0, 2));
-    let late = Verdict { delivery: Some(1), ..records[0].verdict(Outcome::Acked) };
+    let late = Verdict {
+        delivery: Some(1),
+        ..records[0].verdict(Outcome::Acked)
+    };
     let settled = stream.settle(vec![late]).await;
-    assert_eq!(results(&settled.answers), [(0, 0, VerdictResult::Stale, "")]);
-    let current = Verdict { delivery: Some(2), ..again.verdict(Outcome::Acked) };
+    assert_eq!(
+        results(&settled.answers),
+        [(0, 0, VerdictResult::Stale, "")]
+    );
+    let current = Verdict {
+        delivery: Some(2),
+        ..again.verdict(Outcome::Acked)
+    };
     assert_eq!(stream.settle(vec![current]).await.answers, []);
 }
 
@@ -240,18 +349,29 @@ async fn ten_thousand_verdicts_are_taken_and_no_more(stage: Stage) {
     let (gateway, mut stream, records) = five(&stage).await;
     let mut verdicts = vec![records[4].verdict(Outcome::Acked); 10_000];
     let settled = stream.settle(verdicts.clone()).await;
-    let repeats: i64 =
-        settled.answers.iter().map(|one| one.last_offset - one.first_offset + 1).sum();
+    let repeats: i64 = settled
+        .answers
+        .iter()
+        .map(|one| one.last_offset - one.first_offset + 1)
+        .sum();
     assert_eq!(repeats, 9_999, "one applied, the others are repeats");
 
     verdicts.push(records[0].verdict(Outcome::Acked));
-    stream.send(Request::Settle(Settle { sequence: 77, verdicts })).await;
+    stream
+        .send(Request::Settle(Settle {
+            sequence: 77,
+            verdicts,
+        }))
+        .await;
     let status = stream.status().await;
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(reason(&status), "TOO_MANY_VERDICTS");
     // Nothing of it was applied: its last verdict's record comes again.
     let again = gateway.open().await.records(4).await;
-    assert_eq!(again.iter().map(|one| one.offset).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(
+        again.iter().map(|one| one.offset).collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+    );
 }
 
 async fn ack_of_a_run_settles_all_of_it(stage: Stage) {
@@ -260,30 +380,57 @@ async fn ack_of_a_run_settles_all_of_it(stage: Stage) {
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut stream = gateway.open().await;
     let records = stream.records(5).await;
-    let run = Verdict { last_offset: Some(4), ..records[0].verdict(Outcome::Acked) };
+    let run = Verdict {
+        last_offset: Some(4),
+        ..records[0].verdict(Outcome::Acked)
+    };
     assert_eq!(stream.settle(vec![run]).await.answers, []);
     stage.commits(&topic, 0, 5).await;
 }
 
 async fn overlapping_runs_settle_each_record_once(stage: Stage) {
     let (_gateway, mut stream, records) = five(&stage).await;
-    let low = Verdict { last_offset: Some(2), ..records[0].verdict(Outcome::Acked) };
-    let high = Verdict { first_offset: 2, last_offset: Some(4), ..low.clone() };
+    let low = Verdict {
+        last_offset: Some(2),
+        ..records[0].verdict(Outcome::Acked)
+    };
+    let high = Verdict {
+        first_offset: 2,
+        last_offset: Some(4),
+        ..low.clone()
+    };
     let settled = stream.settle(vec![low, high]).await;
-    assert_eq!(results(&settled.answers), [(2, 2, VerdictResult::Duplicate, "")]);
+    assert_eq!(
+        results(&settled.answers),
+        [(2, 2, VerdictResult::Duplicate, "")]
+    );
 }
 
 async fn extension_moves_the_deadline(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     stage.produce(&topic, &["a"]).await;
-    let subscription = stage.subscription(&topic).ack_deadline(Duration::from_secs(2));
+    let subscription = stage
+        .subscription(&topic)
+        .ack_deadline(Duration::from_secs(2));
     let gateway = stage.gateway(&[subscription]).await;
     let mut stream = gateway.open().await;
     let record = stream.record().await;
-    let extensions =
-        vec![Extension { lane: record.lane, first_offset: 0, last_offset: None }];
-    let by = Some(Wire { seconds: 600, nanos: 0 });
-    stream.send(Request::Extend(Extend { sequence: 500, extensions, by })).await;
+    let extensions = vec![Extension {
+        lane: record.lane,
+        first_offset: 0,
+        last_offset: None,
+    }];
+    let by = Some(Wire {
+        seconds: 600,
+        nanos: 0,
+    });
+    stream
+        .send(Request::Extend(Extend {
+            sequence: 500,
+            extensions,
+            by,
+        }))
+        .await;
     assert_eq!(stream.answer(500).await.answers, []);
     // Twice the deadline, and the record has not come again.
     assert_eq!(stream.within(Duration::from_secs(4)).await.len(), 0);
@@ -292,11 +439,31 @@ async fn extension_moves_the_deadline(stage: Stage) {
 
 async fn bad_extension_is_refused(stage: Stage) {
     let (_gateway, mut stream, records) = five(&stage).await;
-    let extensions = vec![Extension { lane: records[0].lane, first_offset: 0, last_offset: None }];
-    for by in [None, Some(Wire { seconds: 0, nanos: 0 }), Some(Wire { seconds: 601, nanos: 0 })] {
+    let extensions = vec![Extension {
+        lane: records[0].lane,
+        first_offset: 0,
+        last_offset: None,
+    }];
+    for by in [
+        None,
+        Some(Wire {
+            seconds: 0,
+            nanos: 0,
+        }),
+        Some(Wire {
+            seconds: 601,
+            nanos: 0,
+        }),
+    ] {
         let sequence = 600;
         let extensions = extensions.clone();
-        stream.send(Request::Extend(Extend { sequence, extensions, by })).await;
+        stream
+            .send(Request::Extend(Extend {
+                sequence,
+                extensions,
+                by,
+            }))
+            .await;
         let settled = stream.answer(sequence).await;
         assert_eq!(
             results(&settled.answers),
@@ -308,13 +475,21 @@ async fn bad_extension_is_refused(stage: Stage) {
 
 async fn garbage_on_the_port_disturbs_nobody(stage: Stage) {
     let (gateway, mut stream, records) = five(&stage).await;
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4_096], &[0xff; 100_000], b"PRI * HTTP"] {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0; 4_096],
+        &[0xff; 100_000],
+        b"PRI * HTTP",
+    ] {
         let mut socket = TcpStream::connect(gateway.address).await.unwrap();
         // The gateway may hang up while this is being written.
         socket.write_all(garbage).await.ok();
         socket.shutdown().await.ok();
         let mut answer = Vec::new();
-        timeout(PATIENCE, socket.read_to_end(&mut answer)).await.expect("it hangs up").ok();
+        timeout(PATIENCE, socket.read_to_end(&mut answer))
+            .await
+            .expect("it hangs up")
+            .ok();
     }
     stream.answer_all(&records, Outcome::Acked).await;
     stream.close().await;

@@ -30,15 +30,25 @@ async fn fill(stage: &Stage, topic: &Topic, partitions: i32, records: usize) {
 /// Waits until a lane of the stream has gone, and says which partition's.
 async fn loses_a_lane(stream: &mut Stream) -> i32 {
     let revoked = LaneEventKind::Revoked;
-    stream.event("takes a lane away", |event| event.kind() == revoked).await.partition
+    stream
+        .event("takes a lane away", |event| event.kind() == revoked)
+        .await
+        .partition
 }
 
 /// Whether the partition is committed at or beyond a position.
 async fn reached(stage: &Stage, topic: &Topic, partition: i32, position: i64) {
-    eventually(&format!("partition {partition} reaches {position}"), async || {
-        let seen = stage.committed(topic, partition).await;
-        if seen >= Some(position) { Ok(()) } else { Err(format!("{seen:?}")) }
-    })
+    eventually(
+        &format!("partition {partition} reaches {position}"),
+        async || {
+            let seen = stage.committed(topic, partition).await;
+            if seen >= Some(position) {
+                Ok(())
+            } else {
+                Err(format!("{seen:?}"))
+            }
+        },
+    )
     .await;
 }
 
@@ -46,7 +56,9 @@ async fn reached(stage: &Stage, topic: &Topic, partition: i32, position: i64) {
 async fn verdict_after_the_lane_has_gone_is_fenced(stage: Stage) {
     let topic = stage.topic("orders", 2).await;
     fill(&stage, &topic, 2, 10).await;
-    let subscription = stage.subscription(&topic).revoke_drain(Duration::from_millis(200));
+    let subscription = stage
+        .subscription(&topic)
+        .revoke_drain(Duration::from_millis(200));
     let one = stage.gateway(std::slice::from_ref(&subscription)).await;
     let mut late = one.open().await;
     let held = late.records(20).await;
@@ -55,18 +67,32 @@ async fn verdict_after_the_lane_has_gone_is_fenced(stage: Stage) {
     let mut prompt = other.open().await;
     let moved = loses_a_lane(&mut late).await;
     let again = prompt.records(10).await;
-    assert!(again.iter().all(|record| record.partition == moved), "{again:?}");
+    assert!(
+        again.iter().all(|record| record.partition == moved),
+        "{again:?}"
+    );
     prompt.answer_all(&again, Outcome::Acked).await;
     stage.commits(&topic, moved, 10).await;
 
-    let stale: Vec<&Received> = held.iter().filter(|record| record.partition == moved).collect();
+    let stale: Vec<&Received> = held
+        .iter()
+        .filter(|record| record.partition == moved)
+        .collect();
     let settled = late.settle(vec![stale[5].verdict(Outcome::Acked)]).await;
     assert_eq!(settled.answers.len(), 1, "{settled:?}");
     assert_eq!(settled.answers[0].result(), VerdictResult::Fenced);
-    throughout("a late ack commits nothing", Duration::from_secs(3), async || {
-        let seen = stage.committed(&topic, moved).await;
-        if seen == Some(10) { Ok(()) } else { Err(format!("{seen:?}")) }
-    })
+    throughout(
+        "a late ack commits nothing",
+        Duration::from_secs(3),
+        async || {
+            let seen = stage.committed(&topic, moved).await;
+            if seen == Some(10) {
+                Ok(())
+            } else {
+                Err(format!("{seen:?}"))
+            }
+        },
+    )
     .await;
 }
 
@@ -74,7 +100,9 @@ async fn verdict_after_the_lane_has_gone_is_fenced(stage: Stage) {
 async fn revoke_commits_only_what_is_settled(stage: Stage) {
     let topic = stage.topic("orders", 4).await;
     fill(&stage, &topic, 4, 100).await;
-    let subscription = stage.subscription(&topic).revoke_drain(Duration::from_millis(200));
+    let subscription = stage
+        .subscription(&topic)
+        .revoke_drain(Duration::from_millis(200));
     let one = stage.gateway(std::slice::from_ref(&subscription)).await;
     let mut open = Stream::hello("orders");
     // Most of what the gateway has fetched is still in it when its lanes go.
@@ -94,7 +122,10 @@ async fn revoke_commits_only_what_is_settled(stage: Stage) {
     let moved = loses_a_lane(&mut first).await;
     let floor = i64::from(acked.contains(&(moved, 0)));
     let seen = stage.committed(&topic, moved).await.unwrap_or(0);
-    assert_eq!(seen, floor, "partition {moved} was committed past its floor");
+    assert_eq!(
+        seen, floor,
+        "partition {moved} was committed past its floor"
+    );
 
     // Everything is received by one or the other.
     drop(first);
@@ -113,7 +144,9 @@ async fn revoke_commits_only_what_is_settled(stage: Stage) {
 async fn drain_at_revoke_is_bounded(stage: Stage) {
     let topic = stage.topic("orders", 2).await;
     fill(&stage, &topic, 2, 10).await;
-    let subscription = stage.subscription(&topic).revoke_drain(Duration::from_secs(3));
+    let subscription = stage
+        .subscription(&topic)
+        .revoke_drain(Duration::from_secs(3));
     let one = stage.gateway(std::slice::from_ref(&subscription)).await;
     let mut first = one.open().await;
     let held = first.records(20).await;
@@ -121,15 +154,25 @@ async fn drain_at_revoke_is_bounded(stage: Stage) {
     let mut second = other.open().await;
 
     let revoking = LaneEventKind::Revoking;
-    let moved =
-        first.event("begins to take a lane away", |event| event.kind() == revoking).await.partition;
-    let lane: Vec<Received> =
-        held.iter().filter(|record| record.partition == moved).cloned().collect();
+    let moved = first
+        .event("begins to take a lane away", |event| {
+            event.kind() == revoking
+        })
+        .await
+        .partition;
+    let lane: Vec<Received> = held
+        .iter()
+        .filter(|record| record.partition == moved)
+        .cloned()
+        .collect();
     first.answer_all(&lane[..8], Outcome::Acked).await;
     // 8 and 9 are never answered: the lane goes all the same.
     assert_eq!(loses_a_lane(&mut first).await, moved);
     let again = second.records(2).await;
-    assert_eq!(again.iter().map(|one| one.offset).collect::<Vec<_>>(), [8, 9]);
+    assert_eq!(
+        again.iter().map(|one| one.offset).collect::<Vec<_>>(),
+        [8, 9]
+    );
     assert_eq!(stage.committed(&topic, moved).await, Some(8));
 }
 
@@ -138,7 +181,9 @@ async fn joining_and_leaving_neither_skips_nor_rewinds(stage: Stage) {
     const RECORDS: usize = 2_500;
     const CHANGES: usize = 3;
     let topic = stage.topic("orders", 4).await;
-    let subscription = stage.subscription(&topic).linger(Duration::from_millis(100));
+    let subscription = stage
+        .subscription(&topic)
+        .linger(Duration::from_millis(100));
     let one = stage.gateway(std::slice::from_ref(&subscription)).await;
     let mut stays = Subscriber::start(one.address, &[]);
     let mut acked: BTreeSet<(i32, i64)> = BTreeSet::new();
@@ -153,7 +198,10 @@ async fn joining_and_leaving_neither_skips_nor_rewinds(stage: Stage) {
             let committed = stage.broker.committed(&stage.group(), &topic.name).await;
             for (partition, position) in committed {
                 let before = &mut highest[partition as usize];
-                assert!(position >= *before, "partition {partition} went back in change {change}");
+                assert!(
+                    position >= *before,
+                    "partition {partition} went back in change {change}"
+                );
                 *before = position;
             }
         }

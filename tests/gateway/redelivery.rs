@@ -52,17 +52,26 @@ async fn retry_after_wins_over_the_backoff(stage: Stage) {
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut stream = gateway.open().await;
     let mut failed = stream.record().await.verdict(Outcome::Failed);
-    failed.retry_after = Some(Wire { seconds: 2, nanos: 0 });
+    failed.retry_after = Some(Wire {
+        seconds: 2,
+        nanos: 0,
+    });
     let before = Instant::now();
     assert_eq!(stream.settle(vec![failed]).await.answers, []);
     stream.record().await;
-    assert!(before.elapsed() >= Duration::from_secs(2), "too early: {:?}", before.elapsed());
+    assert!(
+        before.elapsed() >= Duration::from_secs(2),
+        "too early: {:?}",
+        before.elapsed()
+    );
 }
 
 async fn unanswered_record_expires(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     stage.produce(&topic, &["a"]).await;
-    let subscription = stage.subscription(&topic).ack_deadline(Duration::from_millis(300));
+    let subscription = stage
+        .subscription(&topic)
+        .ack_deadline(Duration::from_millis(300));
     let gateway = stage.gateway(&[subscription]).await;
     let mut stream = gateway.open().await;
     stream.record().await;
@@ -74,14 +83,19 @@ async fn unanswered_record_expires(stage: Stage) {
 async fn deadline_starts_at_the_hand_over(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     stage.produce(&topic, &["0", "1", "2", "3", "4"]).await;
-    let subscription = stage.subscription(&topic).ack_deadline(Duration::from_secs(3));
+    let subscription = stage
+        .subscription(&topic)
+        .ack_deadline(Duration::from_secs(3));
     let gateway = stage.gateway(&[subscription]).await;
     let mut open = Stream::hello("orders");
     open.credit.as_mut().unwrap().records = 1;
     let mut stream = Stream::open(gateway.address, open).await;
     for offset in 0..5 {
         let record = stream.record().await;
-        assert_eq!((record.offset, record.attempt, record.delivery), (offset, 1, 1));
+        assert_eq!(
+            (record.offset, record.attempt, record.delivery),
+            (offset, 1, 1)
+        );
         // The work: all five together take longer than one deadline.
         sleep(Duration::from_millis(800)).await;
         stream.ack(&record).await;
@@ -104,7 +118,9 @@ async fn released_record_comes_at_once_and_uses_no_attempt(stage: Stage) {
 // FC-41, L6.
 async fn lost_stream_gives_its_records_to_another(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    stage.produce(&topic, &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]).await;
+    stage
+        .produce(&topic, &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"])
+        .await;
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut first = gateway.open().await;
     assert_eq!(first.records(10).await.len(), 10);
@@ -112,8 +128,16 @@ async fn lost_stream_gives_its_records_to_another(stage: Stage) {
 
     let mut second = gateway.open().await;
     let again = second.records(10).await;
-    assert_eq!(again.iter().map(|one| one.offset).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
-    assert!(again.iter().all(|one| (one.attempt, one.delivery) == (1, 2)), "{again:?}");
+    assert_eq!(
+        again.iter().map(|one| one.offset).collect::<Vec<_>>(),
+        (0..10).collect::<Vec<_>>()
+    );
+    assert!(
+        again
+            .iter()
+            .all(|one| (one.attempt, one.delivery) == (1, 2)),
+        "{again:?}"
+    );
     assert!(matches!(stage.committed(&topic, 0).await, None | Some(0)));
     second.answer_all(&again, Outcome::Acked).await;
     stage.commits(&topic, 0, 10).await;
@@ -130,7 +154,12 @@ async fn end_of_input_without_close_is_a_loss(stage: Stage) {
     first.status().await;
 
     let again = gateway.open().await.records(2).await;
-    assert!(again.iter().all(|one| (one.attempt, one.delivery) == (1, 2)), "{again:?}");
+    assert!(
+        again
+            .iter()
+            .all(|one| (one.attempt, one.delivery) == (1, 2)),
+        "{again:?}"
+    );
 }
 
 async fn close_releases_what_is_out(stage: Stage) {
@@ -163,13 +192,19 @@ async fn last_failed_attempt_settles_at_once(stage: Stage) {
         assert_eq!(record.attempt, attempt);
         let mut failed = record.verdict(Outcome::Failed);
         if attempt < 3 {
-            failed.retry_after = Some(Wire { seconds: 0, nanos: 0 });
+            failed.retry_after = Some(Wire {
+                seconds: 0,
+                nanos: 0,
+            });
         }
         assert_eq!(stream.settle(vec![failed]).await.answers, []);
     }
     // Its delay would be an hour: only giving it up at once makes this pass.
     let letters = stage.holds(&dead, 1).await;
-    assert_eq!(letters[0].header("ackgate.dead-letter.cause"), Some("attempts-exhausted"));
+    assert_eq!(
+        letters[0].header("ackgate.dead-letter.cause"),
+        Some("attempts-exhausted")
+    );
     stage.commits(&topic, 0, 1).await;
 }
 
@@ -178,15 +213,22 @@ async fn attempts_are_counted_for_each_record(stage: Stage) {
     let topic = stage.topic("orders", 6).await;
     let dead = stage.topic("dead", 1).await;
     for partition in 0..6 {
-        stage.produce_to(&topic, partition, &["poison", "good"]).await;
+        stage
+            .produce_to(&topic, partition, &["poison", "good"])
+            .await;
     }
-    let subscription = stage.subscription(&topic).max_attempts(3).dead_letter(&dead);
+    let subscription = stage
+        .subscription(&topic)
+        .max_attempts(3)
+        .dead_letter(&dead);
     let gateway = stage.gateway(&[subscription]).await;
     let mut stream = gateway.open().await;
     let mut deliveries: BTreeMap<(i32, i64), u32> = BTreeMap::new();
     for _ in 0..6 * (3 + 1) {
         let record = stream.record().await;
-        *deliveries.entry((record.partition, record.offset)).or_default() += 1;
+        *deliveries
+            .entry((record.partition, record.offset))
+            .or_default() += 1;
         if record.text() == "poison" {
             stream.fail(&record).await;
         } else {
@@ -208,10 +250,19 @@ async fn waiting_lane_does_not_stop_the_others(stage: Stage) {
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut stream = gateway.open().await;
     let mut failed = stream.record().await.verdict(Outcome::Failed);
-    failed.retry_after = Some(Wire { seconds: 3_600, nanos: 0 });
+    failed.retry_after = Some(Wire {
+        seconds: 3_600,
+        nanos: 0,
+    });
     assert_eq!(stream.settle(vec![failed]).await.answers, []);
 
-    stage.broker.produce(&topic.name, (0..100).map(|n| Outgoing::value(1, format!("{n}")))).await;
+    stage
+        .broker
+        .produce(
+            &topic.name,
+            (0..100).map(|n| Outgoing::value(1, format!("{n}"))),
+        )
+        .await;
     let records = stream.records(100).await;
     assert!(records.iter().all(|one| one.partition == 1));
     stream.answer_all(&records, Outcome::Acked).await;
@@ -222,17 +273,24 @@ async fn waiting_lane_does_not_stop_the_others(stage: Stage) {
 async fn failure_in_lane_order_rewinds_the_lane(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     stage.produce(&topic, &["0", "1", "2", "3", "4"]).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic).in_lane_order()]).await;
+    let gateway = stage
+        .gateway(&[stage.subscription(&topic).in_lane_order()])
+        .await;
     let mut stream = gateway.open().await;
     let records = stream.records(5).await;
     stream.answer_all(&records[..2], Outcome::Acked).await;
     stream.fail(&records[2]).await;
 
     let rewound = LaneEventKind::Rewound;
-    let event = stream.event("rewinds", |event| event.kind() == rewound).await;
+    let event = stream
+        .event("rewinds", |event| event.kind() == rewound)
+        .await;
     assert_eq!(event.first_offset, Some(2));
     let again = stream.records(3).await;
-    let seen: Vec<_> = again.iter().map(|one| (one.offset, one.text(), one.attempt)).collect();
+    let seen: Vec<_> = again
+        .iter()
+        .map(|one| (one.offset, one.text(), one.attempt))
+        .collect();
     assert_eq!(seen, [(2, "2", 2), (3, "3", 1), (4, "4", 1)]);
     stream.answer_all(&again, Outcome::Acked).await;
     stage.commits(&topic, 0, 5).await;

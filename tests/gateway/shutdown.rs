@@ -18,32 +18,50 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn drain(time: Duration) -> String {
-    format!("shutdown.drain = \"{0}ms\"\nshutdown.close = \"5s\"", time.as_millis())
+    format!(
+        "shutdown.drain = \"{0}ms\"\nshutdown.close = \"5s\"",
+        time.as_millis()
+    )
 }
 
 // FC-87.
 async fn stop_drains_commits_and_hands_over(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    stage.broker.produce(&topic.name, (0..50).map(|n| Outgoing::value(0, format!("{n}")))).await;
+    stage
+        .broker
+        .produce(
+            &topic.name,
+            (0..50).map(|n| Outgoing::value(0, format!("{n}"))),
+        )
+        .await;
     let subscription = stage.subscription(&topic);
     let top = drain(Duration::from_secs(30));
-    let mut gateway =
-        Gateway::start_with(&stage, std::slice::from_ref(&subscription), &top).await;
+    let mut gateway = Gateway::start_with(&stage, std::slice::from_ref(&subscription), &top).await;
     let mut stream = gateway.open().await;
     let records = stream.records(50).await;
 
     gateway.terminate();
     stream.drain().await;
     stage.produce(&topic, &["after"]).await;
-    assert_eq!(stream.within(Duration::from_secs(1)).await.len(), 0, "nothing new is handed out");
+    assert_eq!(
+        stream.within(Duration::from_secs(1)).await.len(),
+        0,
+        "nothing new is handed out"
+    );
     stream.answer_all(&records, Outcome::Acked).await;
-    stream.send(Request::Close(ackgate_proto::v1::Close {})).await;
+    stream
+        .send(Request::Close(ackgate_proto::v1::Close {}))
+        .await;
     stream.status().await;
     assert!(gateway.end().await.success());
     assert_eq!(stage.committed(&topic, 0).await, Some(50));
 
     gateway.restart().await;
-    assert_eq!(gateway.open().await.record().await.text(), "after", "nothing is repeated");
+    assert_eq!(
+        gateway.open().await.record().await.text(),
+        "after",
+        "nothing is repeated"
+    );
 }
 
 // FC-86.
@@ -57,16 +75,25 @@ async fn stop_ends_whatever_clients_do(stage: Stage) {
     // One that never reads, one that never said a word of gRPC.
     let deaf = Stream::connect(gateway.address).await.unwrap();
     deaf.send(Request::Open(Stream::hello("orders"))).await;
-    let mute = tokio::net::TcpStream::connect(gateway.address).await.unwrap();
+    let mute = tokio::net::TcpStream::connect(gateway.address)
+        .await
+        .unwrap();
 
     gateway.terminate();
     healthy.drain().await;
     healthy.ack(&records[0]).await;
     let status = healthy.status().await;
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "SHUTTING_DOWN"));
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Unavailable, "SHUTTING_DOWN")
+    );
     assert!(gateway.end().await.success());
     drop((deaf, mute));
-    assert_eq!(stage.committed(&topic, 0).await, Some(1), "what was settled is committed");
+    assert_eq!(
+        stage.committed(&topic, 0).await,
+        Some(1),
+        "what was settled is committed"
+    );
 }
 
 async fn second_signal_stops_at_once(stage: Stage) {
@@ -81,7 +108,10 @@ async fn second_signal_stops_at_once(stage: Stage) {
     gateway.terminate();
     stream.drain().await;
     gateway.terminate();
-    assert!(!gateway.end().await.success(), "what was out is not accounted for");
+    assert!(
+        !gateway.end().await.success(),
+        "what was out is not accounted for"
+    );
     assert!(before.elapsed() < drain_time);
 }
 

@@ -62,7 +62,11 @@ pub(crate) struct Seen {
 impl Outgoing {
     /// A record with a value and nothing else.
     pub(crate) fn value(partition: i32, value: impl Into<Vec<u8>>) -> Self {
-        Self { partition, value: Some(value.into()), ..Self::default() }
+        Self {
+            partition,
+            value: Some(value.into()),
+            ..Self::default()
+        }
     }
 }
 
@@ -70,7 +74,9 @@ impl Seen {
     /// The value of the first header with this key, as text.
     pub(crate) fn header(&self, key: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(name, _)| name == key)?;
-        value.as_deref().and_then(|value| std::str::from_utf8(value).ok())
+        value
+            .as_deref()
+            .and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 
@@ -113,7 +119,9 @@ impl Broker {
     pub(crate) async fn create(&self, topic: &str, partitions: u16, setting: Option<(&str, &str)>) {
         match self {
             Self::Embedded(embedded) => {
-                embedded.create_topic(topic, partitions).expect("the topic can be created");
+                embedded
+                    .create_topic(topic, partitions)
+                    .expect("the topic can be created");
             }
             Self::Kafka(_) => {
                 let admin: AdminClient<DefaultClientContext> =
@@ -147,7 +155,10 @@ impl Broker {
         for record in records {
             let mut headers = OwnedHeaders::new();
             for (key, value) in &record.headers {
-                headers = headers.insert(Header { key, value: value.as_deref() });
+                headers = headers.insert(Header {
+                    key,
+                    value: value.as_deref(),
+                });
             }
             let mut future = FutureRecord::<[u8], [u8]>::to(topic).partition(record.partition);
             future.key = record.key.as_deref();
@@ -162,9 +173,15 @@ impl Broker {
             }
         }
         for delivery in stored {
-            delivery.await.expect("the producer lives").expect("the record is stored");
+            delivery
+                .await
+                .expect("the producer lives")
+                .expect("the record is stored");
         }
-        spawn_blocking(move || producer.flush(PATIENCE)).await.unwrap().unwrap();
+        spawn_blocking(move || producer.flush(PATIENCE))
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     /// The group's committed positions, where it has any.
@@ -177,13 +194,15 @@ impl Broker {
             for partition in 0..partitions(&consumer, &topic) {
                 list.add_partition(&topic, partition);
             }
-            let answer = consumer.committed_offsets(list, PATIENCE).expect("the group is known");
+            let answer = consumer
+                .committed_offsets(list, PATIENCE)
+                .expect("the group is known");
             answer
                 .elements()
                 .iter()
-                .filter_map(|element| match element.offset() {
-                    Offset::Offset(offset) => Some((element.partition(), offset)),
-                    _ => None,
+                .filter_map(|element| {
+                    let committed = element.offset().to_raw().filter(|offset| *offset >= 0);
+                    committed.map(|offset| (element.partition(), offset))
                 })
                 .collect()
         };
@@ -192,9 +211,14 @@ impl Broker {
 
     /// Everything in the topic now, by partition and offset.
     pub(crate) async fn read(&self, topic: &str) -> Vec<Seen> {
-        let client = self.client().set("group.id", "reader-without-commits").clone();
+        let client = self
+            .client()
+            .set("group.id", "reader-without-commits")
+            .clone();
         let topic = topic.to_owned();
-        spawn_blocking(move || read_all(&client, &topic)).await.unwrap()
+        spawn_blocking(move || read_all(&client, &topic))
+            .await
+            .unwrap()
     }
 
     /// Settings that every client of the tests begins with.
@@ -210,8 +234,13 @@ impl Broker {
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> i32 {
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("Kafka answers");
-    metadata.topics().first().map_or(0, |found| found.partitions().len() as i32)
+    let metadata = consumer
+        .fetch_metadata(Some(topic), PATIENCE)
+        .expect("Kafka answers");
+    metadata
+        .topics()
+        .first()
+        .map_or(0, |found| found.partitions().len() as i32)
 }
 
 fn read_all(client: &ClientConfig, topic: &str) -> Vec<Seen> {
@@ -219,10 +248,12 @@ fn read_all(client: &ClientConfig, topic: &str) -> Vec<Seen> {
     let mut list = TopicPartitionList::new();
     let mut ends = BTreeMap::new();
     for partition in 0..partitions(&consumer, topic) {
-        let (first, end) =
-            consumer.fetch_watermarks(topic, partition, PATIENCE).expect("Kafka answers");
+        let (first, end) = consumer
+            .fetch_watermarks(topic, partition, PATIENCE)
+            .expect("Kafka answers");
         if first < end {
-            list.add_partition_offset(topic, partition, Offset::Offset(first)).unwrap();
+            list.add_partition_offset(topic, partition, Offset::Offset(first))
+                .unwrap();
             ends.insert(partition, end);
         }
     }
@@ -230,9 +261,17 @@ fn read_all(client: &ClientConfig, topic: &str) -> Vec<Seen> {
     let deadline = Instant::now() + PATIENCE;
     let mut seen = Vec::new();
     while !ends.is_empty() {
-        assert!(Instant::now() < deadline, "{topic} was not read to its end {ends:?}: {seen:?}");
-        let Some(Ok(record)) = consumer.poll(Duration::from_millis(100)) else { continue };
-        if ends.get(&record.partition()).is_some_and(|end| record.offset() + 1 >= *end) {
+        assert!(
+            Instant::now() < deadline,
+            "{topic} was not read to its end {ends:?}: {seen:?}"
+        );
+        let Some(Ok(record)) = consumer.poll(Duration::from_millis(100)) else {
+            continue;
+        };
+        if ends
+            .get(&record.partition())
+            .is_some_and(|end| record.offset() + 1 >= *end)
+        {
             ends.remove(&record.partition());
         }
         seen.push(Seen {

@@ -38,7 +38,11 @@ impl Case {
             On::Embedded => "embedded",
             On::Kafka => "kafka",
         };
-        Self { name: format!("{file}::{function}::{broker}"), on, body }
+        Self {
+            name: format!("{file}::{function}::{broker}"),
+            on,
+            body,
+        }
     }
 }
 

@@ -24,7 +24,10 @@ pub(crate) struct Subscription {
 impl Subscription {
     /// Reads a topic from its beginning, with delays short enough for tests.
     pub(crate) fn new(name: &str, topic: &str, group: &str) -> Self {
-        let subscription = Self { name: name.to_owned(), settings: Vec::new() };
+        let subscription = Self {
+            name: name.to_owned(),
+            settings: Vec::new(),
+        };
         subscription
             .set("cluster", "\"main\"")
             .set("topics", &format!("[\"{topic}\"]"))
@@ -59,15 +62,22 @@ impl Subscription {
 
     /// Sets the first and the longest delay between attempts.
     pub(crate) fn backoff(self, delay: Duration) -> Self {
-        self.set("backoff.initial", &written(delay)).set("backoff.max", &written(delay))
+        self.set("backoff.initial", &written(delay))
+            .set("backoff.max", &written(delay))
     }
 
     /// Sends rejected and exhausted records to a topic, trying again soon.
     pub(crate) fn dead_letter(self, topic: &Topic) -> Self {
         self.set("on_reject", "\"dead_letter\"")
             .set("dead_letter.topic", &format!("\"{}\"", topic.name))
-            .set("dead_letter.backoff.initial", &written(Duration::from_millis(100)))
-            .set("dead_letter.backoff.max", &written(Duration::from_millis(500)))
+            .set(
+                "dead_letter.backoff.initial",
+                &written(Duration::from_millis(100)),
+            )
+            .set(
+                "dead_letter.backoff.max",
+                &written(Duration::from_millis(500)),
+            )
     }
 
     /// Sets how long the group is kept without subscribers.
@@ -115,10 +125,16 @@ impl Gateway {
     ) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let file = render(address, &stage.broker.bootstrap(), subscriptions, top);
-        let config = stage.folder().join(format!("gateway-{}.toml", address.port()));
+        let config = stage
+            .folder()
+            .join(format!("gateway-{}.toml", address.port()));
         fs::write(&config, file).expect("the configuration can be written");
         let process = serve(&config);
-        let mut gateway = Self { address, config, process };
+        let mut gateway = Self {
+            address,
+            config,
+            process,
+        };
         gateway.listens().await;
         gateway
     }
@@ -137,11 +153,6 @@ impl Gateway {
         self.listens().await;
     }
 
-    /// Kills it.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill();
-    }
-
     /// Asks it to stop.
     pub(crate) fn terminate(&self) {
         self.process.signal("TERM");
@@ -152,6 +163,11 @@ impl Gateway {
         self.process.end().await
     }
 
+    /// Its resident memory in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.process.memory()
+    }
+
     /// Its log so far.
     pub(crate) fn log(&self) -> String {
         self.process.err()
@@ -160,7 +176,11 @@ impl Gateway {
     /// Waits until its log has a text.
     pub(crate) async fn logs(&self, text: &str) {
         eventually(&format!("the gateway logs {text:?}"), async || {
-            if self.log().contains(text) { Ok(()) } else { Err("it has not".to_owned()) }
+            if self.log().contains(text) {
+                Ok(())
+            } else {
+                Err("it has not".to_owned())
+            }
         })
         .await;
     }
@@ -170,18 +190,16 @@ impl Gateway {
         Stream::open(self.address, Stream::hello("orders")).await
     }
 
-    /// The address as clients take it.
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
     async fn listens(&mut self) {
         let address = self.address;
         eventually("the gateway listens", async || {
             if let Some(status) = self.process.ended() {
                 panic!("the gateway ended with {status}:\n{}", self.process.err());
             }
-            TcpStream::connect(address).await.map(drop).map_err(|error| error.to_string())
+            TcpStream::connect(address)
+                .await
+                .map(drop)
+                .map_err(|error| error.to_string())
         })
         .await;
     }
@@ -218,5 +236,8 @@ fn written(duration: Duration) -> String {
 /// A port that nothing listens on now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener.local_addr().expect("a listener has an address").port()
+    listener
+        .local_addr()
+        .expect("a listener has an address")
+        .port()
 }

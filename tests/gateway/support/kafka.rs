@@ -104,7 +104,10 @@ impl Kafka {
 
     fn start() -> Result<Self, String> {
         if let Ok(bootstrap) = env::var("ACKGATE_TEST_BOOTSTRAP") {
-            return Ok(Self { bootstrap, broker: Mutex::new(None) });
+            return Ok(Self {
+                bootstrap,
+                broker: Mutex::new(None),
+            });
         }
         let mut child = script()
             .args(["run", "--until-stdin-closes"])
@@ -124,7 +127,10 @@ impl Kafka {
             }
         });
         match ready.recv_timeout(START) {
-            Ok(bootstrap) => Ok(Self { bootstrap, broker: Mutex::new(Some(child)) }),
+            Ok(bootstrap) => Ok(Self {
+                bootstrap,
+                broker: Mutex::new(Some(child)),
+            }),
             Err(_) => {
                 drop(child.stdin.take());
                 child.wait().map_err(|error| error.to_string())?;
@@ -135,7 +141,9 @@ impl Kafka {
 }
 
 fn script() -> Command {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "kafka", "broker.sh"].iter().collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "kafka", "broker.sh"]
+        .iter()
+        .collect();
     let mut command = Command::new("bash");
     command.arg(path);
     command

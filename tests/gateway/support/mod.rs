@@ -17,5 +17,5 @@ pub(crate) use gateway::{Gateway, Subscription, free_port, render};
 pub(crate) use process::{Process, ackgate};
 pub(crate) use stage::{Stage, Topic};
 pub(crate) use stream::{Received, Stream, reason};
-pub(crate) use subscriber::{Answered, Subscriber};
+pub(crate) use subscriber::Subscriber;
 pub(crate) use wait::{PATIENCE, eventually, throughout};

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, OnceLock},
-    thread,
+    thread::{self, JoinHandle},
     time::SystemTime,
 };
 
@@ -20,6 +20,8 @@ pub(crate) struct Process {
     child: Child,
     out: Arc<Mutex<Vec<String>>>,
     err: Arc<Mutex<Vec<String>>>,
+    /// The threads that read its pipes, until they have been joined.
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
@@ -31,14 +33,34 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
-        let out = keep(child.stdout.take().expect("stdout is piped"));
-        let err = keep(child.stderr.take().expect("stderr is piped"));
-        Self { name: name.to_owned(), child, out, err }
+        let (out, err) = (Arc::default(), Arc::default());
+        let readers = vec![
+            keep(
+                child.stdout.take().expect("stdout is piped"),
+                Arc::clone(&out),
+            ),
+            keep(
+                child.stderr.take().expect("stderr is piped"),
+                Arc::clone(&err),
+            ),
+        ];
+        Self {
+            name: name.to_owned(),
+            child,
+            out,
+            err,
+            readers,
+        }
     }
 
     /// The lines it has written to its standard output, from the given one on.
     pub(crate) fn out_from(&self, line: usize) -> Vec<String> {
-        self.out.lock().unwrap().get(line..).unwrap_or_default().to_vec()
+        self.out
+            .lock()
+            .unwrap()
+            .get(line..)
+            .unwrap_or_default()
+            .to_vec()
     }
 
     /// What it has written to its standard error.
@@ -60,6 +82,7 @@ impl Process {
         // Fails only if it has already ended.
         self.child.kill().ok();
         self.child.wait().expect("a child can be waited for");
+        self.read_to_the_end();
     }
 
     /// Whether it has ended, and how.
@@ -67,10 +90,30 @@ impl Process {
         self.child.try_wait().expect("a child can be waited for")
     }
 
-    /// Waits for its end.
+    /// Waits for its end; all that it wrote is there then.
     pub(crate) async fn end(&mut self) -> ExitStatus {
         let what = format!("{} ends", self.name);
-        eventually(&what, async || self.ended().ok_or_else(|| "it is running".to_owned())).await
+        let status = eventually(&what, async || {
+            self.ended().ok_or_else(|| "it is running".to_owned())
+        })
+        .await;
+        self.read_to_the_end();
+        status
+    }
+
+    /// Its resident memory in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let id = self.child.id().to_string();
+        let output = Command::new("ps").args(["-o", "rss=", "-p", &id]).output();
+        let printed = output.expect("ps can be run").stdout;
+        let kilobytes = String::from_utf8_lossy(&printed).trim().parse::<u64>();
+        kilobytes.expect("ps prints a number of KiB") * 1024
+    }
+
+    fn read_to_the_end(&mut self) {
+        for reader in self.readers.drain(..) {
+            reader.join().expect("reading a pipe does not panic");
+        }
     }
 }
 
@@ -84,15 +127,12 @@ impl Drop for Process {
 }
 
 /// Collects lines on a thread that ends with its pipe.
-fn keep(pipe: impl Read + Send + 'static) -> Arc<Mutex<Vec<String>>> {
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&lines);
+fn keep(pipe: impl Read + Send + 'static, lines: Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            kept.lock().unwrap().push(line);
+            lines.lock().unwrap().push(line);
         }
-    });
-    lines
+    })
 }
 
 /// The `ackgate` program: what `ACKGATE_BIN` names, or the one beside this test.
@@ -118,8 +158,19 @@ pub(crate) fn ackgate() -> &'static Path {
 fn build(profile: &Path) {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    command.args(["build", "--quiet", "--package", "ackgate", "--bin", "ackgate"]);
-    command.arg("--target-dir").arg(profile.parent().expect("a profile lies in the target folder"));
+    command.args([
+        "build",
+        "--quiet",
+        "--package",
+        "ackgate",
+        "--bin",
+        "ackgate",
+    ]);
+    command.arg("--target-dir").arg(
+        profile
+            .parent()
+            .expect("a profile lies in the target folder"),
+    );
     if profile.ends_with("release") {
         command.arg("--release");
     }
@@ -130,8 +181,9 @@ fn build(profile: &Path) {
 /// When the newest file that the program is made of was written.
 fn newest_source() -> Option<SystemTime> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<PathBuf> =
-        ["proto", "client/src", "server/src", "server/lane/src"].map(|f| root.join(f)).into();
+    let mut folders: Vec<PathBuf> = ["proto", "client/src", "server/src", "server/lane/src"]
+        .map(|f| root.join(f))
+        .into();
     let mut newest = None;
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -147,5 +199,7 @@ fn newest_source() -> Option<SystemTime> {
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+    fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .ok()
 }

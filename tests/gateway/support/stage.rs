@@ -34,7 +34,11 @@ impl Stage {
         let file = test.split("::").next().unwrap_or(test).to_owned();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{file}-{}-{number}", std::process::id());
-        Self { broker, name, folder }
+        Self {
+            broker,
+            name,
+            folder,
+        }
     }
 
     /// The test's folder.
@@ -54,7 +58,9 @@ impl Stage {
 
     /// Creates a topic.
     pub(crate) async fn topic(&self, name: &str, partitions: u16) -> Topic {
-        let topic = Topic { name: self.named(name) };
+        let topic = Topic {
+            name: self.named(name),
+        };
         self.broker.create(&topic.name, partitions, None).await;
         topic
     }
@@ -66,7 +72,9 @@ impl Stage {
 
     /// Writes records with these values to a partition.
     pub(crate) async fn produce_to(&self, topic: &Topic, partition: i32, values: &[&str]) {
-        let records = values.iter().map(|value| Outgoing::value(partition, *value));
+        let records = values
+            .iter()
+            .map(|value| Outgoing::value(partition, *value));
         self.broker.produce(&topic.name, records).await;
     }
 
@@ -82,7 +90,11 @@ impl Stage {
 
     /// What the test's group has committed on a partition of the topic.
     pub(crate) async fn committed(&self, topic: &Topic, partition: i32) -> Option<i64> {
-        self.broker.committed(&self.group(), &topic.name).await.get(&partition).copied()
+        self.broker
+            .committed(&self.group(), &topic.name)
+            .await
+            .get(&partition)
+            .copied()
     }
 
     /// Waits until the test's group has committed exactly this on a partition.
@@ -90,7 +102,11 @@ impl Stage {
         let what = format!("partition {partition} is committed at {position}");
         eventually(&what, async || {
             let committed = self.committed(topic, partition).await;
-            if committed == Some(position) { Ok(()) } else { Err(format!("{committed:?}")) }
+            if committed == Some(position) {
+                Ok(())
+            } else {
+                Err(format!("{committed:?}"))
+            }
         })
         .await;
     }
@@ -100,7 +116,11 @@ impl Stage {
         let what = format!("{} holds {count} records", topic.name);
         eventually(&what, async || {
             let seen = self.broker.read(&topic.name).await;
-            if seen.len() == count { Ok(seen) } else { Err(format!("{seen:?}")) }
+            if seen.len() == count {
+                Ok(seen)
+            } else {
+                Err(format!("{seen:?}"))
+            }
         })
         .await
     }

@@ -19,7 +19,10 @@ use tonic_types::StatusExt as _;
 use super::PATIENCE;
 
 /// More than any test receives at once.
-const PLENTY: Credit = Credit { records: 100_000, bytes: 256 << 20 };
+const PLENTY: Credit = Credit {
+    records: 100_000,
+    bytes: 256 << 20,
+};
 
 /// One record with everything that its batch said about it.
 #[derive(Clone, Debug)]
@@ -108,7 +111,9 @@ impl Stream {
 
     /// Connects, opens and waits for the answer.
     pub(crate) async fn open(address: SocketAddr, open: Open) -> Self {
-        let mut stream = Self::connect(address).await.expect("the gateway takes streams");
+        let mut stream = Self::connect(address)
+            .await
+            .expect("the gateway takes streams");
         stream.send(Request::Open(open)).await;
         while stream.opened.is_none() {
             stream.pull().await.expect("the stream is opened");
@@ -119,7 +124,9 @@ impl Stream {
     /// Sends a message.
     pub(crate) async fn send(&self, request: Request) {
         let requests = self.requests.as_ref().expect("the sending side is open");
-        let message = SubscribeRequest { request: Some(request) };
+        let message = SubscribeRequest {
+            request: Some(request),
+        };
         // An error says that the gateway has ended the stream: the test sees how
         // from its status.
         requests.send(message).await.ok();
@@ -159,7 +166,10 @@ impl Stream {
                 self.events
             );
             self.pull().await.unwrap_or_else(|status| {
-                panic!("{count} records did not come: {:?}, then {status:?}", self.records)
+                panic!(
+                    "{count} records did not come: {:?}, then {status:?}",
+                    self.records
+                )
             });
         }
         self.records.drain(..count).collect()
@@ -173,7 +183,8 @@ impl Stream {
     /// What comes within `period`, for checks that something does not come.
     pub(crate) async fn within(&mut self, period: Duration) -> Vec<Received> {
         let end = Instant::now() + period;
-        while let Ok(pulled) = timeout(end.saturating_duration_since(Instant::now()), self.next()).await
+        while let Ok(pulled) =
+            timeout(end.saturating_duration_since(Instant::now()), self.next()).await
         {
             if let Err(status) = pulled {
                 panic!("the stream ended: {status:?}");
@@ -186,30 +197,37 @@ impl Stream {
     pub(crate) async fn settle(&mut self, verdicts: Vec<Verdict>) -> Settled {
         self.sequence += 1;
         let sequence = self.sequence;
-        self.send(Request::Settle(Settle { sequence, verdicts })).await;
+        self.send(Request::Settle(Settle { sequence, verdicts }))
+            .await;
         self.answer(sequence).await
     }
 
     /// Gives the same verdict on each record and checks that all were applied.
     pub(crate) async fn answer_all(&mut self, records: &[Received], outcome: Outcome) {
-        let verdicts = records.iter().map(|record| record.verdict(outcome)).collect();
+        let verdicts = records
+            .iter()
+            .map(|record| record.verdict(outcome))
+            .collect();
         let settled = self.settle(verdicts).await;
         assert_eq!(settled.answers, [], "a verdict was not applied");
     }
 
     /// Acks one record.
     pub(crate) async fn ack(&mut self, record: &Received) {
-        self.answer_all(std::slice::from_ref(record), Outcome::Acked).await;
+        self.answer_all(std::slice::from_ref(record), Outcome::Acked)
+            .await;
     }
 
     /// Fails one record.
     pub(crate) async fn fail(&mut self, record: &Received) {
-        self.answer_all(std::slice::from_ref(record), Outcome::Failed).await;
+        self.answer_all(std::slice::from_ref(record), Outcome::Failed)
+            .await;
     }
 
     /// Rejects one record.
     pub(crate) async fn reject(&mut self, record: &Received) {
-        self.answer_all(std::slice::from_ref(record), Outcome::Rejected).await;
+        self.answer_all(std::slice::from_ref(record), Outcome::Rejected)
+            .await;
     }
 
     /// Waits for the answer with this number.
@@ -223,13 +241,21 @@ impl Stream {
     }
 
     /// Waits for a lane event that fits.
-    pub(crate) async fn event(&mut self, what: &str, fits: impl Fn(&LaneEvent) -> bool) -> LaneEvent {
+    pub(crate) async fn event(
+        &mut self,
+        what: &str,
+        fits: impl Fn(&LaneEvent) -> bool,
+    ) -> LaneEvent {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(event) = self.events.iter().find(|event| fits(event)) {
                 return event.clone();
             }
-            assert!(Instant::now() < deadline, "no event that {what}: {:?}", self.events);
+            assert!(
+                Instant::now() < deadline,
+                "no event that {what}: {:?}",
+                self.events
+            );
             self.pull().await.expect("the stream goes on");
         }
     }
@@ -245,7 +271,10 @@ impl Stream {
     pub(crate) async fn status(&mut self) -> Status {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            assert!(Instant::now() < deadline, "the gateway did not end the stream");
+            assert!(
+                Instant::now() < deadline,
+                "the gateway did not end the stream"
+            );
             if let Err(status) = self.pull().await {
                 return status;
             }
@@ -254,7 +283,9 @@ impl Stream {
 
     /// Takes one message, at most [`PATIENCE`] later.
     async fn pull(&mut self) -> Result<(), Status> {
-        timeout(PATIENCE, self.next()).await.expect("the gateway says something")
+        timeout(PATIENCE, self.next())
+            .await
+            .expect("the gateway says something")
     }
 
     async fn next(&mut self) -> Result<(), Status> {
@@ -276,21 +307,36 @@ impl Stream {
 }
 
 fn unpack(batch: Batch) -> impl Iterator<Item = Received> {
-    let Batch { lane, partition, records, redeliveries, .. } = batch;
+    let Batch {
+        lane,
+        partition,
+        records,
+        redeliveries,
+        ..
+    } = batch;
     records.into_iter().map(move |record| {
         let offset = record.offset;
         let (attempt, delivery) = redeliveries
             .iter()
             .find(|run| (run.first_offset..=run.last_offset).contains(&offset))
             .map_or((1, 1), |run| (run.attempt, run.delivery));
-        Received { lane, partition, offset, attempt, delivery, record }
+        Received {
+            lane,
+            partition,
+            offset,
+            attempt,
+            delivery,
+            record,
+        }
     })
 }
 
 /// The stable reason code of a status of ours.
 pub(crate) fn reason(status: &Status) -> String {
     let details = status.get_error_details();
-    let info = details.error_info().unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
+    let info = details
+        .error_info()
+        .unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
     assert_eq!(info.domain, "ackgate");
     info.reason.clone()
 }

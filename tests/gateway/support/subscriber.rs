@@ -31,8 +31,14 @@ impl Subscriber {
     pub(crate) fn start(address: SocketAddr, arguments: &[&str]) -> Self {
         let mut command = Command::new(ackgate());
         command.arg("sub").arg("orders").arg("--json");
-        command.arg("--gateway").arg(format!("http://{address}")).args(arguments);
-        Self { process: Process::start("ackgate sub", &mut command), taken: 0 }
+        command
+            .arg("--gateway")
+            .arg(format!("http://{address}"))
+            .args(arguments);
+        Self {
+            process: Process::start("ackgate sub", &mut command),
+            taken: 0,
+        }
     }
 
     /// What it has printed since the last call.
@@ -63,7 +69,11 @@ fn parse(line: &str) -> Value {
 }
 
 fn answered(line: &Value) -> Answered {
-    let number = |key: &str| line[key].as_i64().unwrap_or_else(|| panic!("no {key} in {line}"));
+    let number = |key: &str| {
+        line[key]
+            .as_i64()
+            .unwrap_or_else(|| panic!("no {key} in {line}"))
+    };
     Answered {
         partition: number("partition") as i32,
         offset: number("offset"),

@@ -21,7 +21,10 @@ pub(crate) async fn eventually<T>(
         match probe().await {
             Ok(value) => return value,
             Err(seen) => {
-                assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}; seen: {seen}");
+                assert!(
+                    Instant::now() < deadline,
+                    "not within {PATIENCE:?}: {what}; seen: {seen}"
+                );
             }
         }
         sleep(PAUSE).await;

@@ -20,7 +20,7 @@ const EACH: i64 = (RECORDS / PARTITIONS as usize) as i64;
 /// For all of it, on a slow machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What subscribers have said that they acked, by partition.
+/// What subscribers have printed, which they do before they ack it, by partition.
 #[derive(Default)]
 struct Acked {
     offsets: BTreeMap<i32, BTreeSet<i64>>,
@@ -30,7 +30,6 @@ struct Acked {
 impl Acked {
     fn take(&mut self, subscribers: &mut [Subscriber]) {
         for line in subscribers.iter_mut().flat_map(Subscriber::take) {
-            assert_eq!(line.verdict, "acked", "{line:?}");
             if self
                 .offsets
                 .entry(line.partition)

@@ -108,19 +108,18 @@ pub(crate) fn has_word(line: &str, word: &str) -> bool {
         .any(|one| one == word)
 }
 
-/// Invariants named in comments, as `L3`.
+/// Whether a word is the id of an invariant, as `L3`.
+pub(crate) fn is_invariant(word: &str) -> bool {
+    let digits = word.strip_prefix('L').unwrap_or_default();
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
+}
+
+/// Invariants named in comments.
 pub(crate) fn cited(source: &Source) -> impl Iterator<Item = String> {
     let comments = source.text.lines().filter_map(|line| line.split_once("//"));
     comments.flat_map(|(_, comment)| {
-        comment
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| {
-                let number = word.strip_prefix('L');
-                number.is_some_and(|digits| {
-                    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
-                })
-            })
-            .map(str::to_owned)
+        let words = comment.split(|c: char| !c.is_alphanumeric());
+        words.filter(|word| is_invariant(word)).map(str::to_owned)
     })
 }
 

@@ -16,14 +16,12 @@ pub(crate) struct Subscriber {
 }
 
 /// One line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answered {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Printed {
     /// Where the record comes from.
     pub(crate) partition: i32,
     /// Its offset.
     pub(crate) offset: i64,
-    /// What it is answered with.
-    pub(crate) verdict: String,
 }
 
 impl Subscriber {
@@ -31,10 +29,8 @@ impl Subscriber {
     pub(crate) fn start(address: SocketAddr, arguments: &[&str]) -> Self {
         let mut command = Command::new(ackgate());
         command.arg("sub").arg("orders").arg("--json");
-        command
-            .arg("--gateway")
-            .arg(format!("http://{address}"))
-            .args(arguments);
+        command.arg("--address").arg(format!("http://{address}"));
+        command.args(arguments);
         Self {
             process: Process::start("ackgate sub", &mut command),
             taken: 0,
@@ -42,8 +38,8 @@ impl Subscriber {
     }
 
     /// What it has printed since the last call.
-    pub(crate) fn take(&mut self) -> Vec<Answered> {
-        self.lines().iter().map(answered).collect()
+    pub(crate) fn take(&mut self) -> Vec<Printed> {
+        self.lines().iter().map(printed).collect()
     }
 
     /// What it has printed since the last call, as it is.
@@ -68,15 +64,14 @@ fn parse(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-fn answered(line: &Value) -> Answered {
+fn printed(line: &Value) -> Printed {
     let number = |key: &str| {
         line[key]
             .as_i64()
             .unwrap_or_else(|| panic!("no {key} in {line}"))
     };
-    Answered {
+    Printed {
         partition: number("partition") as i32,
         offset: number("offset"),
-        verdict: line["verdict"].as_str().unwrap_or_default().to_owned(),
     }
 }

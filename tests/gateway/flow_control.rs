@@ -137,6 +137,7 @@ async fn stuck_subscriber_costs_no_membership(stage: Stage) {
     let subscription = stage
         .subscription(&topic)
         .ack_deadline(Duration::from_secs(120))
+        .revoke_drain(Duration::from_secs(1))
         .consumer_property("session.timeout.ms", "6000")
         .consumer_property("max.poll.interval.ms", "6000");
     let gateway = stage.gateway(&[subscription]).await;

@@ -1,1 +1,50 @@
-//! End-to-end tests.
+//! End-to-end tests: the `ackgate` program over real sockets, against the embedded
+//! broker and against Apache Kafka.
+//!
+//! A test is an async function of a [`Stage`](support::Stage), registered in its
+//! file's `cases`. Where Apache Kafka cannot be had, the tests that need it are
+//! reported as ignored and named; where `CI` is `true` they fail instead.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::large_futures,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test that fails should stop where it fails, and say so"
+)]
+
+mod support;
+
+mod commit;
+mod config;
+mod dead_letter;
+mod delivery;
+mod flow_control;
+mod kill;
+mod protocol;
+mod rebalance;
+mod redelivery;
+mod shutdown;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cases = [
+        delivery::cases(),
+        commit::cases(),
+        redelivery::cases(),
+        dead_letter::cases(),
+        rebalance::cases(),
+        flow_control::cases(),
+        protocol::cases(),
+        shutdown::cases(),
+        config::cases(),
+        kill::cases(),
+    ];
+    support::run(cases.into_iter().flatten().collect())
+}

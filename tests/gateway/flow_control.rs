@@ -1,0 +1,197 @@
+//! Never more out than was granted, and nothing lost, stuck or hoarded meanwhile.
+
+use std::time::Duration;
+
+use ackgate_proto::v1::{Credit, Outcome, subscribe_request::Request};
+
+use crate::support::{Case, Gateway, Outgoing, Stage, Stream, cases, throughout};
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![
+        both: no_more_is_out_than_was_granted,
+            stuck_subscriber_costs_no_membership;
+        embedded: zero_credit_pauses_until_more_is_granted,
+            credit_in_bytes_bounds_what_is_out,
+            record_above_the_whole_credit_comes_alone,
+            single_record_is_pushed_at_once;
+        kafka: subscriber_that_never_reads_costs_bounded_memory;
+    ]
+}
+
+const QUIET: Duration = Duration::from_millis(700);
+
+async fn numbers(stage: &Stage, topic: &crate::support::Topic, count: usize) {
+    stage
+        .broker
+        .produce(
+            &topic.name,
+            (0..count).map(|n| Outgoing::value(0, format!("{n}"))),
+        )
+        .await;
+}
+
+async fn with_credit(gateway: &Gateway, records: u32, bytes: u64) -> Stream {
+    let mut open = Stream::hello("orders");
+    open.credit = Some(Credit { records, bytes });
+    Stream::open(gateway.address, open).await
+}
+
+// L8.
+async fn no_more_is_out_than_was_granted(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    numbers(&stage, &topic, 20).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut stream = with_credit(&gateway, 3, 1 << 20).await;
+    let mut out = stream.records(3).await;
+    assert_eq!(stream.within(QUIET).await.len(), 0, "more than the credit");
+
+    stream.ack(&out.remove(0)).await;
+    out.push(stream.record().await);
+    assert_eq!(
+        stream.within(QUIET).await.len(),
+        0,
+        "one verdict frees one record"
+    );
+
+    // A delayed retry is not out: its place is free.
+    let mut failed = out.remove(0).verdict(Outcome::Failed);
+    failed.retry_after = Some(prost_types::Duration {
+        seconds: 600,
+        nanos: 0,
+    });
+    assert_eq!(stream.settle(vec![failed]).await.answers, []);
+    assert_eq!(stream.record().await.offset, 4);
+    assert_eq!(stream.within(QUIET).await.len(), 0);
+}
+
+async fn zero_credit_pauses_until_more_is_granted(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    numbers(&stage, &topic, 5).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut open = Stream::hello("orders");
+    open.credit = None;
+    let mut stream = Stream::open(gateway.address, open).await;
+    assert_eq!(
+        stream.within(Duration::from_secs(5)).await.len(),
+        0,
+        "no credit was granted"
+    );
+
+    stream.credit(2, 1 << 20).await;
+    let two = stream.records(2).await;
+    stream.credit(0, 0).await;
+    stream.answer_all(&two, Outcome::Acked).await;
+    assert_eq!(stream.within(QUIET).await.len(), 0, "zero pauses");
+
+    stream.credit(10, 1 << 20).await;
+    assert_eq!(stream.records(3).await[0].offset, 2);
+}
+
+async fn credit_in_bytes_bounds_what_is_out(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let kilobyte = vec![b'x'; 1_000];
+    let records = (0..10).map(|_| Outgoing::value(0, kilobyte.clone()));
+    stage.broker.produce(&topic.name, records).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut stream = with_credit(&gateway, 100, 3_500).await;
+    let out = stream.records(3).await;
+    assert_eq!(stream.within(QUIET).await.len(), 0, "a fourth does not fit");
+    stream.answer_all(&out, Outcome::Acked).await;
+    assert_eq!(stream.records(3).await[0].offset, 3);
+}
+
+async fn record_above_the_whole_credit_comes_alone(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let records = [
+        Outgoing::value(0, "small"),
+        Outgoing::value(0, vec![b'x'; 50_000]),
+        Outgoing::value(0, "small"),
+    ];
+    stage.broker.produce(&topic.name, records).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut stream = with_credit(&gateway, 100, 1_000).await;
+    for offset in 0..3 {
+        let record = stream.record().await;
+        assert_eq!(record.offset, offset);
+        assert_eq!(stream.within(QUIET).await.len(), 0, "beside {offset}");
+        stream.ack(&record).await;
+    }
+}
+
+// FC-77.
+async fn single_record_is_pushed_at_once(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut stream = gateway.open().await;
+    for offset in 0..10 {
+        // The next is written only once this one has come: none waits for another.
+        numbers(&stage, &topic, 1).await;
+        assert_eq!(stream.record().await.offset, offset);
+    }
+}
+
+// FC-26.
+async fn stuck_subscriber_costs_no_membership(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    numbers(&stage, &topic, 10).await;
+    let subscription = stage
+        .subscription(&topic)
+        .ack_deadline(Duration::from_secs(120))
+        .revoke_drain(Duration::from_secs(1))
+        .consumer_property("session.timeout.ms", "6000")
+        .consumer_property("max.poll.interval.ms", "6000");
+    let gateway = stage.gateway(&[subscription]).await;
+    let mut stream = with_credit(&gateway, 5, 1 << 20).await;
+    let held = stream.records(5).await;
+    // More than twice the poll interval.
+    assert_eq!(stream.within(Duration::from_secs(14)).await.len(), 0);
+    stream.answer_all(&held, Outcome::Acked).await;
+    let rest = stream.records(5).await;
+    assert_eq!(rest[0].lane, held[0].lane, "the lane was assigned anew");
+    stream.answer_all(&rest, Outcome::Acked).await;
+    stage.commits(&topic, 0, 10).await;
+}
+
+// FC-74, L14.
+async fn subscriber_that_never_reads_costs_bounded_memory(stage: Stage) {
+    const MIB: u64 = 1 << 20;
+    let topic = stage.topic("orders", 4).await;
+    let value = vec![b'x'; 10_000];
+    for partition in 0..4 {
+        let records = (0..6_000).map(|_| Outgoing::value(partition, value.clone()));
+        stage.broker.produce(&topic.name, records).await;
+    }
+    let subscription = stage
+        .subscription(&topic)
+        .set("window.records", "24000")
+        .set("window.span", "24000")
+        .set("window.bytes", "\"8MiB\"");
+    let top = "memory = \"32MiB\"";
+    let gateway = Gateway::start_with(&stage, &[subscription], top).await;
+    let before = gateway.memory();
+
+    // 240 MB of credit against a client that takes nothing off its socket.
+    let mut deaf = Stream::connect(gateway.address).await.unwrap();
+    let mut open = Stream::hello("orders");
+    open.credit = Some(Credit {
+        records: 1_000_000,
+        bytes: 1 << 30,
+    });
+    deaf.send(Request::Open(open)).await;
+    // The budget, the client library's own queue, the socket, and what they cost
+    // beyond their payload.
+    let allowed = before + 128 * MIB;
+    throughout("memory grows", Duration::from_secs(10), async || {
+        let now = gateway.memory();
+        if now < allowed {
+            Ok(())
+        } else {
+            Err(format!("{} MiB", now / MIB))
+        }
+    })
+    .await;
+
+    // It was only slow: everything it has missed is there when it reads.
+    let first = deaf.records(100).await;
+    deaf.answer_all(&first, Outcome::Acked).await;
+}

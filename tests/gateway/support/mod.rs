@@ -1,0 +1,21 @@
+//! What the end-to-end tests stand on: brokers, gateways and subscribers that are
+//! started for one test and gone after it.
+
+mod broker;
+mod case;
+mod gateway;
+mod kafka;
+mod process;
+mod stage;
+mod stream;
+mod subscriber;
+mod wait;
+
+pub(crate) use broker::{Broker, Outgoing, Seen};
+pub(crate) use case::{Case, On, cases, run};
+pub(crate) use gateway::{Gateway, Subscription, free_port, render};
+pub(crate) use process::{Process, ackgate};
+pub(crate) use stage::{Stage, Topic};
+pub(crate) use stream::{Received, Stream, reason};
+pub(crate) use subscriber::Subscriber;
+pub(crate) use wait::{PATIENCE, eventually, throughout};

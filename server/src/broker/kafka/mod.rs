@@ -1,1 +1,36 @@
-//! All of rdkafka.
+//! All of rdkafka: the consumer of a subscription, the producer of dead letters
+//! and the questions that `ackgate check` asks.
+//!
+//! Boundary: rdkafka's types and its blocking calls stay in here. Each consumer
+//! has one thread of its own, on which everything but synchronous commits runs;
+//! those run on a second one, because they cannot be given a deadline.
+//!
+//! Invariant: nothing here decides what is committed or where to read; it does
+//! what it is told for the lanes it holds, and tells what happened.
+
+mod commit;
+mod connect;
+mod consumer;
+mod encode;
+mod error;
+mod health;
+mod inbox;
+mod lane;
+mod outbox;
+mod probe;
+mod producer;
+mod rebalance;
+mod settings;
+mod start;
+mod wake;
+
+#[cfg(test)]
+mod tests;
+
+pub use connect::{KafkaConnect, KafkaConsumer};
+pub use probe::{PartitionFacts, Probe, TopicFacts};
+pub use producer::KafkaProducer;
+pub use settings::{
+    CHUNK_BYTES, CHUNK_RECORDS, DELIVERY_TIMEOUT, DENIED_CONSUMER, DENIED_PRODUCER,
+    PREFETCH_KIB_PER_LANE,
+};

@@ -54,7 +54,9 @@ impl Default for Frame {
 
 impl From<v1::subscribe_response::Response> for Frame {
     fn from(response: v1::subscribe_response::Response) -> Self {
-        Self::Message(v1::SubscribeResponse { response: Some(response) })
+        Self::Message(v1::SubscribeResponse {
+            response: Some(response),
+        })
     }
 }
 

@@ -132,7 +132,15 @@ impl Gateway {
     /// # Errors
     /// The listener failed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
-        let Self { listen, shutdown, listener, gate, subscriptions, producers, address } = self;
+        let Self {
+            listen,
+            shutdown,
+            listener,
+            gate,
+            subscriptions,
+            producers,
+            address,
+        } = self;
         let service = Service::new(subscriptions.clone(), gate.clone(), listen.ping_interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, connections_end);
@@ -141,7 +149,10 @@ impl Gateway {
             ended = &mut server => return flatten(ended),
             () = stop => {}
         }
-        tracing::info!("stopping: refusing new streams, draining for {:?}", shutdown.drain);
+        tracing::info!(
+            "stopping: refusing new streams, draining for {:?}",
+            shutdown.drain
+        );
         gate.close();
         stop_drivers(subscriptions, &shutdown).await;
         close_producers(producers, shutdown.close).await;
@@ -163,21 +174,29 @@ fn find_cluster<'a>(
     clusters: &'a [Cluster],
     subscription: &Subscription,
 ) -> Result<&'a Cluster, Error> {
-    clusters.iter().find(|cluster| cluster.name == subscription.cluster).ok_or_else(|| {
-        Error::NoCluster {
+    clusters
+        .iter()
+        .find(|cluster| cluster.name == subscription.cluster)
+        .ok_or_else(|| Error::NoCluster {
             subscription: subscription.name.clone(),
             cluster: subscription.cluster.clone(),
-        }
-    })
+        })
 }
 
 fn dead_letter_producer(
     cluster: &Cluster,
     subscription: &Subscription,
 ) -> Result<Option<Arc<KafkaProducer>>, Error> {
-    let Some(dead_letter) = &subscription.dead_letter else { return Ok(None) };
-    let producer = KafkaProducer::new(cluster, &dead_letter.producer_properties)
-        .map_err(|source| Error::Producer { subscription: subscription.name.clone(), source })?;
+    let Some(dead_letter) = &subscription.dead_letter else {
+        return Ok(None);
+    };
+    let producer =
+        KafkaProducer::new(cluster, &dead_letter.producer_properties).map_err(|source| {
+            Error::Producer {
+                subscription: subscription.name.clone(),
+                source,
+            }
+        })?;
     Ok(Some(Arc::new(producer)))
 }
 
@@ -207,16 +226,21 @@ fn serve(
 /// All drivers drain at the same time and leave their groups.
 async fn stop_drivers(subscriptions: HashMap<String, Handle>, shutdown: &Shutdown) {
     let limit = shutdown.drain + shutdown.close + LEAVE_MARGIN;
-    let stops = subscriptions.into_iter().map(|(name, mut handle)| async move {
-        let stopping = async {
-            if handle.send(Input::Stop(shutdown.drain)).await.is_ok() {
-                handle.stopped().await;
+    let stops = subscriptions
+        .into_iter()
+        .map(|(name, mut handle)| async move {
+            let stopping = async {
+                if handle.send(Input::Stop(shutdown.drain)).await.is_ok() {
+                    handle.stopped().await;
+                }
+            };
+            if tokio::time::timeout(limit, stopping).await.is_err() {
+                tracing::error!(
+                    subscription = name,
+                    "did not leave its group within {limit:?}"
+                );
             }
-        };
-        if tokio::time::timeout(limit, stopping).await.is_err() {
-            tracing::error!(subscription = name, "did not leave its group within {limit:?}");
-        }
-    });
+        });
     futures::future::join_all(stops).await;
 }
 

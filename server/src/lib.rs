@@ -7,5 +7,8 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod consumer;
+pub mod gateway;
 pub mod session;
 pub mod telemetry;
+
+pub use gateway::Gateway;

@@ -11,7 +11,7 @@ use tokio::{task, time};
 
 use super::{FAILED, USAGE, output};
 use crate::{
-    broker,
+    broker::{self, kafka::Probe},
     config::{self, Cluster, Config, Problem},
 };
 
@@ -121,21 +121,18 @@ pub async fn run(args: Args) -> Result<ExitCode> {
 
 /// Asks one cluster about topics; those that do not exist are left out. Blocks, at
 /// most about `timeout`.
-// JOIN: ask broker/kafka/ for TopicFacts of each topic
 fn facts(
     cluster: &Cluster,
     topics: &[String],
     timeout: Duration,
 ) -> Result<Vec<TopicFacts>, broker::Error> {
-    Err(broker::Error {
-        kind: broker::ErrorKind::Operator,
-        detail: format!(
-            "{} topics of {} were to be looked at within {timeout:?}, and this command is not \
-             wired to Kafka",
-            topics.len(),
-            cluster.name
-        ),
-    })
+    let probe = Probe::new(cluster, timeout)?;
+    probe.brokers()?;
+    let mut facts = Vec::with_capacity(topics.len());
+    for topic in topics {
+        facts.extend(probe.topic(topic)?.map(rules::facts));
+    }
+    Ok(facts)
 }
 
 /// Asks all clusters at the same time and draws the conclusions, in the order of

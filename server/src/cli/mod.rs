@@ -5,7 +5,10 @@
 
 use std::process::ExitCode;
 
-use crate::config::Problems;
+use crate::{
+    config::{Log, Problems},
+    telemetry::logs,
+};
 
 pub mod bench;
 pub mod check;
@@ -57,6 +60,13 @@ impl Cli {
     /// # Errors
     /// Whatever stopped the command; [`failed`] puts it into words.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        // `serve` sets up the log that its configuration asks for.
+        if !matches!(self.command, Command::Serve(_)) {
+            logs::init(&Log {
+                filter: "warn".to_owned(),
+                json: false,
+            })?;
+        }
         // Boxed: one command's state must not be the size of the largest.
         match self.command {
             Command::Serve(args) => Box::pin(serve::run(args)).await,

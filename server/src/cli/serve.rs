@@ -2,7 +2,7 @@
 
 use std::{future::Future, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -10,6 +10,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    Gateway,
     config::{self, Config},
     telemetry::logs,
 };
@@ -42,16 +43,14 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     // Before anything is built: a signal during the start must not be lost.
     let stop = stop().context("signals cannot be received")?;
     serve(config, stop).await?;
-    info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Builds the gateway and runs it until `stop` resolves.
-// JOIN: Gateway::build(config)?.run(stop).await
-#[expect(clippy::unused_async, reason = "the gateway's run is awaited here")]
 async fn serve(config: Config, stop: impl Future<Output = ()>) -> Result<()> {
-    drop((config, stop));
-    bail!("the gateway is not wired to this command")
+    let gateway = Box::pin(Gateway::build(config)).await?;
+    Box::pin(gateway.run(stop)).await?;
+    Ok(())
 }
 
 /// Resolves at the first signal to stop; the second ends the process.

@@ -1,7 +1,41 @@
-//! All of rdkafka.
+//! All of rdkafka: the consumer of a subscription, the producer of dead letters
+//! and the questions that `ackgate check` asks.
+//!
+//! Boundary: rdkafka's types and its blocking calls stay in here. Each consumer
+//! has one thread of its own, on which everything but synchronous commits runs;
+//! those run on a second one, because they cannot be given a deadline.
+//!
+//! Invariant: nothing here decides what is committed or where to read; it does
+//! what it is told for the lanes it holds, and tells what happened.
 
 pub mod bulk;
+mod commit;
+mod connect;
+mod consumer;
 pub mod direct;
 pub mod embedded;
+mod encode;
+mod error;
+mod facts;
+mod health;
+mod inbox;
+mod lane;
+mod outbox;
 pub mod probe;
+mod producer;
+mod rebalance;
+mod settings;
+mod start;
 pub mod topics;
+mod wake;
+
+#[cfg(test)]
+mod tests;
+
+pub use connect::{KafkaConnect, KafkaConsumer};
+pub use facts::{PartitionFacts, Probe, TopicFacts};
+pub use producer::KafkaProducer;
+pub use settings::{
+    CHUNK_BYTES, CHUNK_RECORDS, DELIVERY_TIMEOUT, DENIED_CONSUMER, DENIED_PRODUCER,
+    PREFETCH_KIB_PER_LANE,
+};

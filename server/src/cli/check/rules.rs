@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::broker::kafka;
 use crate::config::{Cluster, Config, DeadLetter, Subscription};
 
 /// How bad a finding is.
@@ -84,6 +85,24 @@ pub struct TopicFacts {
     pub min_in_sync: Option<usize>,
     /// Its `max.message.bytes`; `None` if the cluster did not say.
     pub max_message_bytes: Option<u64>,
+}
+
+/// What the rules want to know of a topic.
+pub(super) fn facts(topic: kafka::TopicFacts) -> TopicFacts {
+    let partitions = &topic.partitions;
+    TopicFacts {
+        partitions: partitions.len(),
+        leaderless: partitions.iter().filter(|p| !p.has_leader).count(),
+        replicas: partitions.iter().map(|p| p.replicas).min().unwrap_or(0),
+        in_sync: partitions
+            .iter()
+            .map(|p| p.in_sync_replicas)
+            .min()
+            .unwrap_or(0),
+        min_in_sync: topic.min_insync_replicas,
+        max_message_bytes: topic.max_message_bytes,
+        name: topic.name,
+    }
 }
 
 /// The configuration in one line.

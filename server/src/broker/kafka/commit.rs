@@ -1,0 +1,184 @@
+//! Commits on a thread of their own.
+//!
+//! rdkafka reports the result of an asynchronous commit of an explicit list to
+//! nobody, and a synchronous one waits for the broker without a deadline. So
+//! synchronous commits run here, one request at a time and in order, and whoever
+//! waits for them does so for as long as they please.
+//!
+//! Invariant: each commit that was handed in is answered exactly once.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::Instant,
+};
+
+use rdkafka::{
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, CommitMode, Consumer as _},
+};
+
+use super::{error, rebalance::Context, wake::Waker};
+use crate::broker::{Commit, Error, TopicPartition};
+
+/// A commit and the partition that it is for.
+pub(super) type Placed = (Commit, TopicPartition);
+
+/// A commit and how it went.
+pub(super) type Answer = (Commit, Result<(), Error>);
+
+/// Runs the commits of one consumer.
+#[derive(Debug)]
+pub(super) struct Committer {
+    jobs: SyncSender<Job>,
+    results: Receiver<Vec<Answer>>,
+    /// What runs now. Emptied when it is answered, also by a deadline.
+    running: Vec<Commit>,
+    /// Whether the thread still works on something.
+    busy: bool,
+}
+
+struct Job {
+    consumer: Arc<BaseConsumer<Context>>,
+    commits: Vec<Placed>,
+}
+
+impl Committer {
+    /// Starts the thread. It ends with the committer, once what it does is done.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn start(waker: Arc<Waker>) -> io::Result<Self> {
+        // One job and one result at most are ever under way.
+        let (jobs, todo) = sync_channel::<Job>(1);
+        let (done, results) = sync_channel(1);
+        thread::Builder::new()
+            .name("kafka-commit".to_owned())
+            .spawn(move || {
+                while let Ok(Job { consumer, commits }) = todo.recv() {
+                    let answers = run(&consumer, commits);
+                    // Before the answer: whoever closes the consumer waits for it.
+                    drop(consumer);
+                    if done.send(answers).is_err() {
+                        return;
+                    }
+                    waker.notify();
+                }
+            })?;
+        Ok(Self {
+            jobs,
+            results,
+            running: Vec::new(),
+            busy: false,
+        })
+    }
+
+    /// Whether nothing can be started now.
+    pub(super) fn busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Starts a commit. Not while busy: then all are answered as transient.
+    pub(super) fn begin(
+        &mut self,
+        consumer: &Arc<BaseConsumer<Context>>,
+        commits: Vec<Placed>,
+    ) -> Vec<Answer> {
+        if commits.is_empty() {
+            return Vec::new();
+        }
+        let running: Vec<Commit> = commits.iter().map(|(commit, _)| *commit).collect();
+        let job = Job {
+            consumer: Arc::clone(consumer),
+            commits,
+        };
+        if self.busy || self.jobs.try_send(job).is_err() {
+            return unanswered(running);
+        }
+        self.running = running;
+        self.busy = true;
+        Vec::new()
+    }
+
+    /// The answers that have come.
+    pub(super) fn poll(&mut self) -> Vec<Answer> {
+        self.results
+            .try_recv()
+            .map_or_else(|_| Vec::new(), |answers| self.finish(answers))
+    }
+
+    /// Waits for what runs until `deadline`; what is not done then is answered as
+    /// transient, since it may or may not take place.
+    pub(super) fn wait(&mut self, deadline: Instant) -> Vec<Answer> {
+        if !self.busy {
+            return Vec::new();
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.results.recv_timeout(left) {
+            Ok(answers) => self.finish(answers),
+            Err(_) => unanswered(std::mem::take(&mut self.running)),
+        }
+    }
+
+    fn finish(&mut self, answers: Vec<Answer>) -> Vec<Answer> {
+        self.busy = false;
+        // Empty if a deadline has already answered for it.
+        if std::mem::take(&mut self.running).is_empty() {
+            Vec::new()
+        } else {
+            answers
+        }
+    }
+}
+
+fn unanswered(commits: Vec<Commit>) -> Vec<Answer> {
+    let late = error::transient("the broker did not answer the commit in time");
+    commits
+        .into_iter()
+        .map(|commit| (commit, Err(late.clone())))
+        .collect()
+}
+
+/// One request for each topic: librdkafka tells only of errors that all
+/// partitions of a request have in common, and those are a group's or a topic's.
+fn run(consumer: &BaseConsumer<Context>, commits: Vec<Placed>) -> Vec<Answer> {
+    let mut topics: BTreeMap<Arc<str>, Vec<(Commit, i32)>> = BTreeMap::new();
+    for (commit, partition) in commits {
+        topics
+            .entry(partition.topic)
+            .or_default()
+            .push((commit, partition.partition));
+    }
+    let mut answers = Vec::new();
+    for (topic, commits) in topics {
+        let result = commit_topic(consumer, &topic, &commits);
+        answers.extend(
+            commits
+                .into_iter()
+                .map(|(commit, _)| (commit, result.clone())),
+        );
+    }
+    answers
+}
+
+fn commit_topic(
+    consumer: &BaseConsumer<Context>,
+    topic: &str,
+    commits: &[(Commit, i32)],
+) -> Result<(), Error> {
+    let what = || format!("commit of topic {topic}");
+    let mut list = TopicPartitionList::with_capacity(commits.len());
+    for (commit, partition) in commits {
+        let offset = i64::try_from(commit.position.get()).unwrap_or(i64::MAX);
+        list.add_partition_offset(topic, *partition, Offset::Offset(offset))
+            .map_err(|error| error::mapped(&error, &what()))?;
+    }
+    consumer
+        .commit(&list, CommitMode::Sync)
+        .map_err(|error| error::mapped(&error, &what()))
+}

@@ -1,0 +1,228 @@
+//! The gateway's side of a consumer: a handle whose calls never block.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use ackgate_lane::{Generation, Position};
+use parking_lot::{Condvar, Mutex};
+use rdkafka::ClientConfig;
+use tokio::sync::mpsc;
+use tracing::error;
+
+use super::{
+    commit::Committer,
+    consumer::{Core, DROP_TIMEOUT, LEAVE_TIMEOUT, Plan, Worker},
+    error as errors,
+    health::Health,
+    inbox::Inbox,
+    outbox::Outbox,
+    rebalance::LAST_COMMIT,
+    settings,
+    wake::Waker,
+};
+use crate::{
+    broker::{Commit, Connect, Consumer, Error, ErrorKind, Event},
+    config::{Cluster, Subscription},
+};
+
+/// What a revoke waits beyond the subscription's own drain, for verdicts that
+/// came in its last moment to be turned into positions.
+const REVOKE_SLACK: Duration = Duration::from_secs(2);
+
+/// Makes consumers of one subscription on one cluster.
+pub struct KafkaConnect {
+    config: ClientConfig,
+    group: String,
+    plan: Arc<Plan>,
+}
+
+impl KafkaConnect {
+    /// Consumers of `subscription` on `cluster`. Opens nothing yet.
+    #[must_use]
+    pub fn new(cluster: &Cluster, subscription: &Subscription) -> Self {
+        Self {
+            config: settings::consumer(cluster, subscription),
+            group: subscription.group.clone(),
+            plan: Arc::new(Plan {
+                topics: subscription.topics.clone(),
+                start: subscription.start,
+                revoke_wait: subscription.revoke_drain + REVOKE_SLACK,
+            }),
+        }
+    }
+}
+
+impl Connect for KafkaConnect {
+    fn consume(&self, events: mpsc::Sender<Event>) -> Result<Box<dyn Consumer>, Error> {
+        if let Some(topic) = self.plan.topics.iter().find(|topic| !valid(topic)) {
+            let detail = format!("topic {topic:?} is not a name that Kafka takes");
+            return Err(Error {
+                kind: ErrorKind::Operator,
+                detail,
+            });
+        }
+        let waker = Arc::new(Waker::default());
+        let inbox = Arc::new(Inbox::new(Arc::clone(&waker)));
+        let no_thread = |error| errors::transient(format!("no thread for a consumer: {error}"));
+        let core = Core {
+            lanes: Vec::new(),
+            outbox: Outbox::new(events.clone(), Arc::clone(&waker)),
+            health: Health::new(&self.group),
+            commits: std::collections::BTreeMap::new(),
+            committer: Committer::start(Arc::clone(&waker)).map_err(no_thread)?,
+        };
+        let worker = Worker {
+            config: self.config.clone(),
+            plan: Arc::clone(&self.plan),
+            inbox: Arc::clone(&inbox),
+            core: Arc::new(Mutex::new(core)),
+            waker,
+        };
+        let built = worker
+            .build()
+            .map_err(|error| errors::mapped(&error, "settings of the consumer"))?;
+        let ending = Arc::new(Ending {
+            told: AtomicBool::new(false),
+            over: Mutex::new(false),
+            end: Condvar::new(),
+            events,
+        });
+        let last = Last(Arc::clone(&ending));
+        thread::Builder::new()
+            .name("kafka-consumer".to_owned())
+            .spawn(move || {
+                let _last = last;
+                worker.run(built);
+            })
+            .map_err(no_thread)?;
+        let limit = self.plan.revoke_wait + LAST_COMMIT + LEAVE_TIMEOUT + DROP_TIMEOUT;
+        Ok(Box::new(KafkaConsumer {
+            inbox,
+            ending,
+            limit,
+            closing: AtomicBool::new(false),
+        }))
+    }
+}
+
+/// Names are checked when the configuration is read; this keeps rdkafka from
+/// panicking on a NUL and from taking a name for a pattern.
+fn valid(topic: &str) -> bool {
+    !topic.is_empty()
+        && topic.len() <= 249
+        && topic
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+impl fmt::Debug for KafkaConnect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The settings hold secrets.
+        f.debug_struct("KafkaConnect")
+            .field("group", &self.group)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One member of the group. Dropping it closes it.
+#[derive(Debug)]
+pub struct KafkaConsumer {
+    inbox: Arc<Inbox>,
+    ending: Arc<Ending>,
+    /// For everything that closing may wait for, one after the other.
+    limit: Duration,
+    closing: AtomicBool,
+}
+
+impl Consumer for KafkaConsumer {
+    fn grant(&self, generation: Generation, records: u32, bytes: u64) {
+        self.inbox.grant(generation, records, bytes);
+    }
+
+    fn withdraw(&self, generation: Generation) {
+        self.inbox.withdraw(generation);
+    }
+
+    fn commit(&self, commits: Vec<Commit>) {
+        self.inbox.commit(commits);
+    }
+
+    fn seek(&self, generation: Generation, to: Position, seek: u64) {
+        self.inbox.seek(generation, to, seek);
+    }
+
+    fn close(&self) {
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.inbox.close();
+        let (ending, limit) = (Arc::clone(&self.ending), self.limit);
+        let watch = thread::Builder::new()
+            .name("kafka-close".to_owned())
+            .spawn(move || {
+                if !ending.wait(limit) {
+                    error!(
+                        seconds = limit.as_secs(),
+                        "a consumer's thread hangs and is abandoned"
+                    );
+                    ending.tell();
+                }
+            });
+        if let Err(error) = watch {
+            error!(%error, "closing is not watched: there is no thread for it");
+        }
+    }
+}
+
+impl Drop for KafkaConsumer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Sees to it that [`Event::Closed`] is sent, once.
+#[derive(Debug)]
+struct Ending {
+    told: AtomicBool,
+    over: Mutex<bool>,
+    end: Condvar,
+    events: mpsc::Sender<Event>,
+}
+
+impl Ending {
+    /// Waits for the thread's end; false if it has not come within `limit`.
+    fn wait(&self, limit: Duration) -> bool {
+        let mut over = self.over.lock();
+        !self
+            .end
+            .wait_while_for(&mut over, |over| !*over, limit)
+            .timed_out()
+            || *over
+    }
+
+    fn tell(&self) {
+        if !self.told.swap(true, Ordering::AcqRel) {
+            // Nobody may listen any more, and then nobody misses it.
+            self.events.blocking_send(Event::Closed).ok();
+        }
+    }
+}
+
+/// Held by the thread, so that its end is told however it comes.
+struct Last(Arc<Ending>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.tell();
+        *self.0.over.lock() = true;
+        self.0.end.notify_all();
+    }
+}

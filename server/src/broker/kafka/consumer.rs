@@ -1,0 +1,504 @@
+//! The thread of one consumer: it polls, obeys and tells.
+//!
+//! Invariant: the main queue is polled whatever the runtime does, so that the
+//! group's heartbeats and rebalances never wait for a subscriber.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::sync_channel,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ackgate_lane::{Generation, Position};
+use backon::{BackoffBuilder as _, ExponentialBuilder};
+use parking_lot::Mutex;
+use rdkafka::{
+    ClientConfig, Message as _,
+    consumer::{BaseConsumer, Consumer as _},
+    error::{KafkaError, RDKafkaErrorCode},
+};
+use tracing::{error, warn};
+
+use super::{
+    commit::{Answer, Committer, Placed},
+    encode::Encoder,
+    error as errors,
+    health::Health,
+    inbox::Inbox,
+    lane::Lane,
+    outbox::Outbox,
+    rebalance::{Context, LAST_COMMIT, lane_error},
+    wake::Waker,
+};
+use crate::{
+    broker::{Commit, Event},
+    config::StartAt,
+};
+
+/// Longest wait when nothing is to be done. Whatever should have woken the thread
+/// and did not costs no more than this.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Between tries of a seek on a lane whose fetcher has not started.
+const SEEK_RETRY: Duration = Duration::from_millis(20);
+
+/// Events of the main queue served before lanes have their turn again.
+const MAIN_QUEUE_TURN: usize = 256;
+
+/// For leaving the group: until librdkafka has revoked every lane.
+pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For the drop of a consumer, which librdkafka may never finish.
+pub(super) const DROP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a consumer works by.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) topics: Vec<String>,
+    pub(super) start: StartAt,
+    /// How long a revoke waits for the last positions.
+    pub(super) revoke_wait: Duration,
+}
+
+/// What the thread and its callbacks share. Both run on the same thread, so the
+/// lock is never waited for.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) lanes: Vec<Lane>,
+    pub(super) outbox: Outbox,
+    pub(super) health: Health,
+    /// Positions that wait for the committer.
+    pub(super) commits: BTreeMap<Generation, Position>,
+    pub(super) committer: Committer,
+}
+
+impl Core {
+    /// Takes what the runtime has asked for.
+    pub(super) fn accept(&mut self, inbox: &Inbox) -> bool {
+        let Some((mut orders, commits)) = inbox.take() else {
+            return false;
+        };
+        for lane in &mut self.lanes {
+            if let Some(order) = orders.remove(&lane.generation) {
+                lane.obey(order);
+            }
+        }
+        for (generation, order) in orders {
+            if let Some((_, seek)) = order.seek {
+                let result = Err(errors::fenced());
+                self.outbox.send(Event::Sought {
+                    generation,
+                    seek,
+                    result,
+                });
+            }
+        }
+        self.commits
+            .extend(commits.into_iter().map(|c| (c.generation, c.position)));
+        true
+    }
+
+    /// Tells how commits went.
+    pub(super) fn answer(&mut self, answers: Vec<Answer>) {
+        for (commit, result) in answers {
+            if result.is_ok()
+                && let Some(state) = self.health.joined()
+            {
+                self.outbox.send(Event::Cluster(state));
+            }
+            self.outbox.send(Event::Committed { commit, result });
+        }
+    }
+
+    /// Starts a commit if one waits and none runs.
+    fn commit(&mut self, consumer: &Arc<BaseConsumer<Context>>) -> bool {
+        let answers = self.committer.poll();
+        let progress = !answers.is_empty();
+        self.answer(answers);
+        if self.committer.busy() || self.commits.is_empty() {
+            return progress;
+        }
+        let placed: Vec<Placed> = self
+            .lanes
+            .iter()
+            .filter_map(|lane| {
+                let position = self.commits.remove(&lane.generation)?;
+                let commit = Commit {
+                    generation: lane.generation,
+                    position,
+                };
+                Some((commit, lane.partition.clone()))
+            })
+            .collect();
+        self.fence();
+        let refused = self.committer.begin(consumer, placed);
+        self.answer(refused);
+        true
+    }
+
+    /// Answers commits of lanes that are not here.
+    fn fence(&mut self) {
+        for (generation, position) in std::mem::take(&mut self.commits) {
+            let commit = Commit {
+                generation,
+                position,
+            };
+            self.outbox.send(Event::Committed {
+                commit,
+                result: Err(errors::fenced()),
+            });
+        }
+    }
+
+    fn seek(&mut self, consumer: &BaseConsumer<Context>) -> bool {
+        let mut progress = false;
+        for lane in &mut self.lanes {
+            if let Some(sought) = lane.try_seek(consumer) {
+                progress = true;
+                self.outbox.send(Event::Sought {
+                    generation: lane.generation,
+                    seek: sought.seek,
+                    result: sought.result,
+                });
+            }
+        }
+        progress
+    }
+
+    /// Gives up all lanes at once; nothing of them can be committed.
+    fn abandon(&mut self) {
+        let generations: Vec<Generation> = self.lanes.iter().map(|l| l.generation).collect();
+        if !generations.is_empty() {
+            self.lose(&generations);
+            self.depart(&generations);
+        }
+        self.fence();
+    }
+}
+
+/// The thread's own state.
+pub(super) struct Worker {
+    pub(super) config: ClientConfig,
+    pub(super) plan: Arc<Plan>,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) core: Arc<Mutex<Core>>,
+    pub(super) waker: Arc<Waker>,
+}
+
+/// A consumer and the flag that says whether its main queue has something.
+pub(super) struct Built {
+    consumer: Arc<BaseConsumer<Context>>,
+    ready: Arc<AtomicBool>,
+}
+
+/// Why a consumer is no longer served.
+enum End {
+    Close,
+    Broken(String),
+}
+
+impl Worker {
+    /// Makes a consumer. Takes milliseconds and asks no broker.
+    ///
+    /// # Errors
+    /// librdkafka refuses the settings.
+    pub(super) fn build(&self) -> Result<Built, KafkaError> {
+        let context = Context::new(
+            Arc::clone(&self.core),
+            Arc::clone(&self.plan),
+            Arc::clone(&self.inbox),
+            Arc::clone(&self.waker),
+        );
+        let mut consumer: BaseConsumer<Context> = self.config.create_with_context(context)?;
+        let ready = Arc::new(AtomicBool::new(true));
+        consumer.set_nonempty_callback({
+            let (ready, waker) = (Arc::clone(&ready), Arc::clone(&self.waker));
+            move || {
+                ready.store(true, Ordering::Release);
+                waker.notify();
+            }
+        });
+        let consumer = Arc::new(consumer);
+        consumer.context().belongs_to(&consumer);
+        Ok(Built { consumer, ready })
+    }
+
+    /// Works until the inbox is closed or nobody takes the events.
+    pub(super) fn run(self, mut built: Built) {
+        self.waker.watch();
+        let mut backoff = pauses();
+        loop {
+            let since = Instant::now();
+            match self.serve(&built) {
+                End::Close => {
+                    self.leave(&built);
+                    self.dispose(built.consumer);
+                    break;
+                }
+                End::Broken(detail) => {
+                    if since.elapsed() > Duration::from_secs(60) {
+                        backoff = pauses();
+                    }
+                    let mut core = self.core.lock();
+                    if let Some(state) = core.health.rebuilding(detail) {
+                        core.outbox.send(Event::Cluster(state));
+                    }
+                    drop(core);
+                    self.dispose(built.consumer);
+                }
+            }
+            let Some(next) = self.rebuild(&mut backoff) else {
+                break;
+            };
+            built = next;
+        }
+        let mut core = self.core.lock();
+        core.abandon();
+        core.outbox.drain(Instant::now() + DROP_TIMEOUT);
+    }
+
+    fn serve(&self, built: &Built) -> End {
+        let Built { consumer, ready } = built;
+        let topics: Vec<&str> = self.plan.topics.iter().map(String::as_str).collect();
+        if let Err(error) = consumer.subscribe(&topics) {
+            return End::Broken(format!("subscription failed: {error}"));
+        }
+        let mut fetcher = Fetcher {
+            encoder: Encoder::new(),
+            turn: 0,
+        };
+        let mut ticked = Instant::now();
+        loop {
+            if self.inbox.closing() || self.core.lock().outbox.closed() {
+                return End::Close;
+            }
+            if let Some(detail) = consumer.context().broken() {
+                return End::Broken(detail);
+            }
+            let tick = ticked.elapsed() >= TICK;
+            if tick {
+                ticked = Instant::now();
+            }
+            let mut progress = false;
+            if ready.swap(false, Ordering::AcqRel) || tick {
+                progress |= self.poll_main(built);
+            }
+            let mut core = self.core.lock();
+            self.review(&mut core, consumer);
+            if tick {
+                core.lanes.iter().for_each(Lane::suspect);
+            }
+            progress |= core.accept(&self.inbox);
+            progress |= core.seek(consumer);
+            progress |= core.commit(consumer);
+            progress |= fetcher.fetch(&mut core, consumer.context());
+            let seeking = core.lanes.iter().any(Lane::seeking);
+            drop(core);
+            if !progress {
+                let left = TICK.saturating_sub(ticked.elapsed());
+                thread::park_timeout(if seeking { left.min(SEEK_RETRY) } else { left });
+            }
+        }
+    }
+
+    /// Serves the main queue, where callbacks run. Whether there was anything.
+    fn poll_main(&self, built: &Built) -> bool {
+        let Built { consumer, ready } = built;
+        let context = consumer.context();
+        for turn in 0..MAIN_QUEUE_TURN {
+            let calls = context.calls();
+            match consumer.poll(Duration::ZERO) {
+                None if context.calls() == calls => return turn > 0,
+                None => {}
+                Some(Ok(message)) => self.stray(consumer, message.topic(), &message),
+                Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
+                    let reason = consumer.client().fatal_error().map(|(_, reason)| reason);
+                    context.give_up(reason.unwrap_or_else(|| code.to_string()));
+                }
+                // Noted by the context, with a text.
+                Some(Err(_)) => {}
+            }
+        }
+        ready.store(true, Ordering::Release);
+        true
+    }
+
+    /// A record on the main queue: splitting before assigning leaves no way for
+    /// one, and if there is one all the same the lane is put back before it.
+    fn stray(
+        &self,
+        consumer: &BaseConsumer<Context>,
+        topic: &str,
+        message: &rdkafka::message::BorrowedMessage<'_>,
+    ) {
+        let mut core = self.core.lock();
+        let lane = core.lanes.iter_mut().find(|lane| {
+            lane.partition.partition == message.partition() && &*lane.partition.topic == topic
+        });
+        if let (Some(lane), Ok(offset)) = (lane, u64::try_from(message.offset())) {
+            warn!(
+                topic,
+                partition = message.partition(),
+                "a record came astray and is read again"
+            );
+            lane.restore(consumer, offset);
+        }
+    }
+
+    /// Looks at error events.
+    fn review(&self, core: &mut Core, consumer: &BaseConsumer<Context>) {
+        let context = consumer.context();
+        for complaint in context.complaints() {
+            if complaint.code == RDKafkaErrorCode::Fatal {
+                context.give_up(complaint.reason);
+            } else if let Some(state) = core.health.complain(complaint) {
+                core.outbox.send(Event::Cluster(state));
+            }
+        }
+        if let Some(state) = core.health.ask(consumer, &self.plan.topics) {
+            core.outbox.send(Event::Cluster(state));
+        }
+    }
+
+    /// Leaves the group, with the last commits of its lanes.
+    fn leave(&self, built: &Built) {
+        let Built { consumer, .. } = built;
+        consumer.unsubscribe();
+        let deadline = Instant::now() + LEAVE_TIMEOUT;
+        while Instant::now() < deadline {
+            self.poll_main(built);
+            let gone = consumer.assignment().is_ok_and(|list| list.count() == 0);
+            let mut core = self.core.lock();
+            core.outbox.flush();
+            if gone && core.lanes.is_empty() {
+                return;
+            }
+            drop(core);
+            thread::park_timeout(SEEK_RETRY);
+        }
+        warn!("the group was not left in time");
+    }
+
+    /// Ends a consumer: its lanes, what it commits, and itself, all within bounds.
+    fn dispose(&self, consumer: Arc<BaseConsumer<Context>>) {
+        consumer.context().retire();
+        let mut core = self.core.lock();
+        let answers = core.committer.wait(Instant::now() + LAST_COMMIT);
+        core.answer(answers);
+        core.accept(&self.inbox);
+        core.abandon();
+        drop(core);
+        let (done, wait) = sync_channel(1);
+        let dropped = thread::Builder::new()
+            .name("kafka-drop".to_owned())
+            .spawn(move || {
+                drop(consumer);
+                // The receiver may have given up.
+                done.send(()).ok();
+            });
+        if dropped.is_err() || wait.recv_timeout(DROP_TIMEOUT).is_err() {
+            error!("a consumer does not close and is abandoned");
+        }
+    }
+
+    /// Makes the next consumer after a pause; `None` if it is no longer wanted.
+    fn rebuild(&self, backoff: &mut impl Iterator<Item = Duration>) -> Option<Built> {
+        loop {
+            let until = Instant::now() + backoff.next().unwrap_or(MAX_PAUSE);
+            loop {
+                let mut core = self.core.lock();
+                core.outbox.flush();
+                if self.inbox.closing() || core.outbox.closed() {
+                    return None;
+                }
+                core.accept(&self.inbox);
+                core.fence();
+                drop(core);
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                thread::park_timeout(left);
+            }
+            // A committer that hangs in the former consumer is left to itself.
+            let built = Committer::start(Arc::clone(&self.waker))
+                .map_err(|error| error.to_string())
+                .map(|committer| self.core.lock().committer = committer)
+                .and_then(|()| self.build().map_err(|error| error.to_string()));
+            match built {
+                Ok(built) => return Some(built),
+                Err(error) => warn!(%error, "consumer cannot be built"),
+            }
+        }
+    }
+}
+
+/// The longest pause before a consumer is built again.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+fn pauses() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_secs(1))
+        .with_max_delay(MAX_PAUSE)
+        .with_factor(2.0)
+        .without_max_times()
+        .with_jitter()
+        .build()
+}
+
+/// Fetches from lanes in turn.
+struct Fetcher {
+    encoder: Encoder,
+    /// The lane to begin with, so that a full events queue is shared fairly.
+    turn: usize,
+}
+
+impl Fetcher {
+    /// One chunk from each lane that may. Whether there was any.
+    fn fetch(&mut self, core: &mut Core, context: &Context) -> bool {
+        let Core {
+            lanes,
+            outbox,
+            health,
+            ..
+        } = core;
+        let count = lanes.len();
+        let mut progress = false;
+        for step in 0..count {
+            let at = (self.turn + step) % count;
+            let Some(lane) = lanes.get_mut(at) else {
+                continue;
+            };
+            if !lane.fetchable() {
+                continue;
+            }
+            if !outbox.flush() {
+                self.turn = at;
+                return progress;
+            }
+            let (chunk, failure) = lane.fetch(&mut self.encoder);
+            if let Some(chunk) = chunk {
+                progress = true;
+                if let Some(state) = health.contact() {
+                    outbox.send(Event::Cluster(state));
+                }
+                outbox.send(Event::Fetched(chunk));
+            }
+            let code = failure.and_then(|error| error.rdkafka_error_code());
+            if let Some(code) = code.filter(|code| errors::ends_lane(*code)) {
+                lane.fail();
+                let error = lane_error(context, lane, code);
+                outbox.send(Event::LaneFailed {
+                    generation: lane.generation,
+                    error,
+                });
+            }
+        }
+        progress
+    }
+}

@@ -1,0 +1,271 @@
+//! One assigned partition: its queue, its grants and where it stands.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use ackgate_lane::{Generation, Position};
+use rdkafka::{
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _, base_consumer::PartitionQueue},
+    error::{KafkaError, RDKafkaErrorCode},
+};
+
+use super::{
+    encode::Encoder,
+    error,
+    inbox::Order,
+    rebalance::Context,
+    settings::{CHUNK_BYTES, CHUNK_RECORDS},
+    wake::Waker,
+};
+use crate::broker::{Chunk, Error, TopicPartition};
+
+/// How long one seek may take. It waits for librdkafka's own thread only, which
+/// answers within microseconds unless it is stuck.
+const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a seek is tried again while the lane's fetcher has not started, as
+/// just after an assignment.
+const SEEK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A partition while it is assigned.
+pub(super) struct Lane {
+    pub(super) partition: TopicPartition,
+    pub(super) generation: Generation,
+    queue: PartitionQueue<Context>,
+    /// Set when the queue becomes non-empty, by a thread of librdkafka.
+    ready: Arc<AtomicBool>,
+    /// Granted and not fetched.
+    records: u64,
+    bytes: u64,
+    /// Number of the last seek that was done; chunks carry it.
+    seek: u64,
+    seeking: Option<Seeking>,
+    /// Nothing is fetched: the lane failed, or a seek did and only the next
+    /// one makes it known again where the lane stands.
+    held: bool,
+    /// The position after the last record that was fetched.
+    next: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seeking {
+    to: Position,
+    number: u64,
+    until: Instant,
+}
+
+/// An answered seek.
+#[derive(Debug)]
+pub(super) struct Sought {
+    pub(super) seek: u64,
+    pub(super) result: Result<(), Error>,
+}
+
+impl Lane {
+    /// Splits the partition off the consumer's queue. Called before it is
+    /// assigned, so that none of its records takes another way. `None` if
+    /// librdkafka does not know the partition.
+    pub(super) fn split(
+        consumer: &Arc<BaseConsumer<Context>>,
+        partition: TopicPartition,
+        generation: Generation,
+        waker: &Arc<Waker>,
+    ) -> Option<Self> {
+        let mut queue = consumer.split_partition_queue(&partition.topic, partition.partition)?;
+        let ready = Arc::new(AtomicBool::new(true));
+        queue.set_nonempty_callback({
+            let (ready, waker) = (Arc::clone(&ready), Arc::clone(waker));
+            move || {
+                ready.store(true, Ordering::Release);
+                waker.notify();
+            }
+        });
+        Some(Self {
+            partition,
+            generation,
+            queue,
+            ready,
+            records: 0,
+            bytes: 0,
+            seek: 0,
+            seeking: None,
+            held: false,
+            next: None,
+        })
+    }
+
+    /// Stops fetching for good.
+    pub(super) fn fail(&mut self) {
+        self.held = true;
+    }
+
+    /// Carries out what was asked; a seek is begun, not done.
+    pub(super) fn obey(&mut self, order: Order) {
+        if order.void {
+            (self.records, self.bytes) = (0, 0);
+        }
+        if let Some((to, number)) = order.seek {
+            self.seeking = Some(Seeking {
+                to,
+                number,
+                until: Instant::now() + SEEK_PATIENCE,
+            });
+        }
+        self.records = self.records.saturating_add(order.records);
+        self.bytes = self.bytes.saturating_add(order.bytes);
+    }
+
+    /// Has the queue polled even if its callback was missed.
+    pub(super) fn suspect(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Whether a poll may bring records that are granted.
+    pub(super) fn fetchable(&self) -> bool {
+        self.records > 0
+            && self.bytes > 0
+            && !self.held
+            && self.seeking.is_none()
+            && self.ready.load(Ordering::Acquire)
+    }
+
+    /// Whether a seek waits to be done.
+    pub(super) fn seeking(&self) -> bool {
+        self.seeking.is_some()
+    }
+
+    /// Tries the seek that waits. `None` if it must be tried again.
+    pub(super) fn try_seek(&mut self, consumer: &BaseConsumer<Context>) -> Option<Sought> {
+        let seeking = self.seeking?;
+        let result = seek(consumer, &self.partition, seeking.to.get());
+        if matches!(
+            result,
+            Err(RDKafkaErrorCode::State | RDKafkaErrorCode::PreviousInProgress)
+        ) && Instant::now() < seeking.until
+        {
+            return None;
+        }
+        self.seeking = None;
+        self.next = None;
+        self.held = result.is_err();
+        if result.is_ok() {
+            self.seek = seeking.number;
+            self.suspect();
+        }
+        let result = result.map_err(|code| error::coded(code, &format!("seek of {self}")));
+        Some(Sought {
+            seek: seeking.number,
+            result,
+        })
+    }
+
+    /// Puts the lane where it would be had a record not gone astray.
+    pub(super) fn restore(&mut self, consumer: &BaseConsumer<Context>, stray: u64) {
+        let to = self.next.unwrap_or(stray);
+        if seek(consumer, &self.partition, to).is_err() {
+            self.held = true;
+        }
+    }
+
+    /// Polls the queue within the grants until the chunk is full or the queue is
+    /// empty. An error ends the chunk; records before it are in it.
+    pub(super) fn fetch(&mut self, encoder: &mut Encoder) -> (Option<Chunk>, Option<KafkaError>) {
+        // Cleared before polling: a record that comes after the last poll sets it
+        // again, and one that comes before is found by a poll.
+        self.ready.store(false, Ordering::Release);
+        let limit = usize::try_from(self.records)
+            .unwrap_or(usize::MAX)
+            .min(CHUNK_RECORDS);
+        let size = usize::try_from(self.bytes)
+            .unwrap_or(usize::MAX)
+            .min(CHUNK_BYTES);
+        let mut failure = None;
+        loop {
+            if encoder.len() >= limit || encoder.size() >= size {
+                self.suspect();
+                break;
+            }
+            match self.queue.poll(Duration::ZERO) {
+                Some(Ok(message)) => {
+                    if !encoder.push(&message) {
+                        failure = Some(KafkaError::MessageConsumption(
+                            RDKafkaErrorCode::InvalidMessage,
+                        ));
+                        break;
+                    }
+                }
+                Some(Err(error)) => {
+                    self.suspect();
+                    failure = Some(error);
+                    break;
+                }
+                None => break,
+            }
+        }
+        (self.chunk(encoder), failure)
+    }
+
+    fn chunk(&mut self, encoder: &mut Encoder) -> Option<Chunk> {
+        let (records, bytes) = encoder.take()?;
+        self.records = self.records.saturating_sub(records.len() as u64);
+        self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
+        self.next = records.last().map(|last| last.offset.saturating_add(1));
+        Some(Chunk {
+            generation: self.generation,
+            seek: self.seek,
+            records,
+            bytes,
+        })
+    }
+}
+
+/// Names the lane in errors.
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "topic {}, partition {}",
+            self.partition.topic, self.partition.partition
+        )
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("partition", &self.partition)
+            .field("generation", &self.generation)
+            .field("records", &self.records)
+            .field("bytes", &self.bytes)
+            .field("seek", &self.seek)
+            .field("seeking", &self.seeking)
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}
+
+fn seek(
+    consumer: &BaseConsumer<Context>,
+    partition: &TopicPartition,
+    to: u64,
+) -> Result<(), RDKafkaErrorCode> {
+    let code = |error: &KafkaError| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+    let mut list = TopicPartitionList::with_capacity(1);
+    let to = Offset::Offset(i64::try_from(to).unwrap_or(i64::MAX));
+    list.add_partition_offset(&partition.topic, partition.partition, to)
+        .map_err(|error| code(&error))?;
+    let list = consumer
+        .seek_partitions(list, SEEK_TIMEOUT)
+        .map_err(|error| code(&error))?;
+    list.elements()
+        .iter()
+        .try_for_each(|element| element.error())
+        .map_err(|error| code(&error))
+}

@@ -1,0 +1,213 @@
+//! Where assigned lanes begin to be read.
+//!
+//! Invariant: a lane begins at its committed position. Where the group has none,
+//! it begins as the subscription says, and that is decided only once Kafka has
+//! answered that there is none: a look-up that fails is never taken for one.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ackgate_lane::Position;
+use rdkafka::{
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+    error::KafkaResult,
+};
+use tracing::warn;
+
+use super::{error, rebalance::Context};
+use crate::{broker::Error, config::StartAt};
+
+/// For one look-up. Brokers answer within milliseconds; a coordinator that moves
+/// takes seconds.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// For all look-ups of an assignment. The group waits meanwhile, so it stays far
+/// below `max.poll.interval.ms` (300 s by default).
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between look-ups that fail at once.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where one lane begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// At the group's committed position.
+    Committed(Position),
+    /// At a position that was looked up.
+    At(Position),
+    /// Where librdkafka finds by itself; known from the first record.
+    Found(Offset),
+    /// Nowhere: there is no committed position and one is required.
+    Nowhere,
+}
+
+impl Start {
+    /// The offset to assign.
+    pub(super) fn offset(self) -> Offset {
+        match self {
+            Self::Committed(position) | Self::At(position) => {
+                Offset::Offset(i64::try_from(position.get()).unwrap_or(i64::MAX))
+            }
+            Self::Found(offset) => offset,
+            // Read by nobody: librdkafka finds no committed position either, and
+            // `auto.offset.reset` is `error` for such a subscription.
+            Self::Nowhere => Offset::Stored,
+        }
+    }
+
+    /// The position, if it is known.
+    pub(super) fn position(self) -> Option<Position> {
+        match self {
+            Self::Committed(position) | Self::At(position) => Some(position),
+            Self::Found(_) | Self::Nowhere => None,
+        }
+    }
+}
+
+/// Finds the starts of `lanes`, in their order.
+///
+/// # Errors
+/// Kafka did not answer in time and starting all the same would be a guess.
+pub(super) fn resolve(
+    consumer: &BaseConsumer<Context>,
+    lanes: &[(Arc<str>, i32)],
+    at: StartAt,
+) -> Result<Vec<Start>, Error> {
+    let deadline = Instant::now() + PATIENCE;
+    let committed = patiently(deadline, || {
+        let list = consumer.committed_offsets(list(lanes, Offset::Invalid), LOOKUP_TIMEOUT)?;
+        offsets(&list, lanes)
+    });
+    let committed = match committed {
+        Ok(committed) => committed,
+        Err(error) if at == StartAt::Earliest => {
+            // librdkafka goes on looking, and starts at the oldest record only
+            // where Kafka says that nothing is committed.
+            warn!(%error, "committed positions are not known yet");
+            return Ok(vec![Start::Found(Offset::Stored); lanes.len()]);
+        }
+        Err(error) => return Err(error::mapped(&error, "look-up of committed positions")),
+    };
+    let mut starts: Vec<Option<Start>> = committed
+        .iter()
+        .map(|offset| position(*offset).map(Start::Committed))
+        .collect();
+    let fresh: Vec<(Arc<str>, i32)> = lanes
+        .iter()
+        .zip(&starts)
+        .filter(|(_, start)| start.is_none())
+        .map(|(lane, _)| lane.clone())
+        .collect();
+    let mut found = begin(consumer, &fresh, at, deadline)?.into_iter();
+    for start in &mut starts {
+        if start.is_none() {
+            *start = found.next();
+        }
+    }
+    Ok(starts
+        .into_iter()
+        .map(|start| start.unwrap_or(Start::Nowhere))
+        .collect())
+}
+
+/// The starts of lanes without a committed position.
+fn begin(
+    consumer: &BaseConsumer<Context>,
+    lanes: &[(Arc<str>, i32)],
+    at: StartAt,
+    deadline: Instant,
+) -> Result<Vec<Start>, Error> {
+    if lanes.is_empty() {
+        return Ok(Vec::new());
+    }
+    match at {
+        StartAt::Fail => Ok(vec![Start::Nowhere; lanes.len()]),
+        StartAt::Earliest => Ok(edge(consumer, lanes, Offset::Beginning)),
+        StartAt::Latest => Ok(edge(consumer, lanes, Offset::End)),
+        StartAt::Timestamp(ms) => {
+            let time = Offset::Offset(ms.max(0));
+            let found = patiently(deadline, || search(consumer, lanes, time))
+                .map_err(|error| error::mapped(&error, "look-up of positions by time"))?;
+            let mut ends = edge(consumer, lanes, Offset::End).into_iter();
+            Ok(found
+                .into_iter()
+                .map(|offset| {
+                    let end = ends.next().unwrap_or(Start::Found(Offset::End));
+                    position(offset).map_or(end, Start::At)
+                })
+                .collect())
+        }
+    }
+}
+
+/// The first or last positions; left to librdkafka if they cannot be had now.
+fn edge(consumer: &BaseConsumer<Context>, lanes: &[(Arc<str>, i32)], edge: Offset) -> Vec<Start> {
+    // Kafka looks up the edges of a log by the same request as times, and they
+    // are written as the same numbers.
+    search(consumer, lanes, edge).map_or_else(
+        |_| vec![Start::Found(edge); lanes.len()],
+        |found| {
+            found
+                .into_iter()
+                .map(|offset| position(offset).map_or(Start::Found(edge), Start::At))
+                .collect()
+        },
+    )
+}
+
+fn search(
+    consumer: &BaseConsumer<Context>,
+    lanes: &[(Arc<str>, i32)],
+    target: Offset,
+) -> KafkaResult<Vec<Offset>> {
+    let list = consumer.offsets_for_times(list(lanes, target), LOOKUP_TIMEOUT)?;
+    offsets(&list, lanes)
+}
+
+fn list(lanes: &[(Arc<str>, i32)], offset: Offset) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(lanes.len());
+    for (topic, partition) in lanes {
+        let mut element = list.add_partition(topic, *partition);
+        // Only negative plain offsets are refused, and none is passed in.
+        element.set_offset(offset).ok();
+    }
+    list
+}
+
+/// The offsets of `lanes` in their order, whatever order the answer has.
+fn offsets(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> KafkaResult<Vec<Offset>> {
+    lanes
+        .iter()
+        .map(
+            |(topic, partition)| match list.find_partition(topic, *partition) {
+                Some(element) => element.error().map(|()| element.offset()),
+                None => Ok(Offset::Invalid),
+            },
+        )
+        .collect()
+}
+
+fn position(offset: Offset) -> Option<Position> {
+    match offset {
+        Offset::Offset(offset) => u64::try_from(offset).ok().map(Position::new),
+        Offset::Beginning
+        | Offset::End
+        | Offset::Stored
+        | Offset::Invalid
+        | Offset::OffsetTail(_) => None,
+    }
+}
+
+/// Tries until `deadline`.
+fn patiently<T>(deadline: Instant, mut ask: impl FnMut() -> KafkaResult<T>) -> KafkaResult<T> {
+    loop {
+        let result = ask();
+        if result.is_ok() || Instant::now() + PAUSE >= deadline {
+            return result;
+        }
+        std::thread::park_timeout(PAUSE);
+    }
+}

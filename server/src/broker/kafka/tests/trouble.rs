@@ -1,0 +1,147 @@
+//! Clusters that do not answer, topics that do not exist, commits that fail.
+
+use rdkafka::{mocking::MockCluster, types::RDKafkaApiKey, types::RDKafkaRespErr};
+
+use super::support::{Member, Mock, fill, mock, subscription};
+use crate::{
+    broker::{ClusterState, ErrorKind, Event},
+    config::StartAt,
+};
+
+const TOPIC: &str = "orders";
+const GROUP: &str = "group";
+
+async fn state(member: &mut Member) -> ClusterState {
+    member
+        .until(|event| {
+            if let Event::Cluster(state) = event {
+                Some(state)
+            } else {
+                None
+            }
+        })
+        .await
+}
+
+#[tokio::test]
+async fn unreachable_cluster_is_told_and_then_that_it_answers() {
+    let mock = mock(TOPIC, 1);
+    let bootstrap = mock.bootstrap_servers();
+    fill(&bootstrap, TOPIC, 0, 0..1).await;
+    mock.broker_down(1).unwrap();
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
+    );
+    let ClusterState::Unreachable { detail } = state(&mut member).await else {
+        panic!("the broker is down");
+    };
+    assert!(detail.contains("127.0.0.1"), "{detail}");
+    mock.broker_up(1).unwrap();
+    assert_eq!(state(&mut member).await, ClusterState::Reachable);
+    let lane = member.lane().await;
+    member.grant(lane.generation, 1);
+    assert_eq!(member.offsets(1).await, [0]);
+
+    // And the same again while lanes are assigned.
+    mock.broker_down(1).unwrap();
+    assert!(matches!(
+        state(&mut member).await,
+        ClusterState::Unreachable { .. }
+    ));
+    mock.broker_up(1).unwrap();
+    assert_eq!(state(&mut member).await, ClusterState::Reachable);
+    fill(&bootstrap, TOPIC, 0, 1..2).await;
+    member.grant(lane.generation, 1);
+    assert_eq!(member.offsets(1).await, [1]);
+    member.close().await;
+}
+
+#[tokio::test]
+async fn consumer_of_a_cluster_that_never_answers_closes() {
+    // Nobody listens on the discard port.
+    let subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    let mut member = Member::join("127.0.0.1:9", &subscription);
+    assert!(matches!(
+        state(&mut member).await,
+        ClusterState::Unreachable { .. }
+    ));
+    member.close().await;
+}
+
+#[tokio::test]
+async fn missing_topic_is_named_and_found_once_it_exists() {
+    let mock: Mock = MockCluster::new(1).unwrap();
+    mock.topic_error(
+        "absent",
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
+    )
+    .unwrap();
+    let bootstrap = mock.bootstrap_servers();
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&["absent"], GROUP, StartAt::Earliest),
+    );
+    let detail = member
+        .until(|event| match event {
+            Event::Cluster(ClusterState::Unreachable { detail }) => Some(detail),
+            _ => None,
+        })
+        .await;
+    assert!(detail.contains("absent"), "{detail}");
+    mock.topic_error("absent", RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR)
+        .unwrap();
+    assert_eq!(state(&mut member).await, ClusterState::Reachable);
+    member.close().await;
+}
+
+#[tokio::test]
+async fn refused_commit_is_answered_and_the_next_one_goes_through() {
+    let mock = mock(TOPIC, 1);
+    let bootstrap = mock.bootstrap_servers();
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
+    );
+    let lane = member.lane().await;
+    mock.request_errors(
+        RDKafkaApiKey::OffsetCommit,
+        &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS],
+    );
+    let error = member.commit(lane.generation, 1).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Transient);
+    assert!(error.detail.contains(TOPIC), "{}", error.detail);
+    member.commit(lane.generation, 1).await.unwrap();
+    member.close().await;
+}
+
+#[tokio::test]
+async fn topics_that_librdkafka_would_misread_are_refused() {
+    for topic in ["", "a\0b", "^pattern", "a b"] {
+        let (sender, _events) = tokio::sync::mpsc::channel(1);
+        let connect = crate::broker::kafka::KafkaConnect::new(
+            &super::support::cluster("127.0.0.1:9"),
+            &subscription(&[topic], GROUP, StartAt::Earliest),
+        );
+        let error = crate::broker::Connect::consume(&connect, sender).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Operator, "{topic:?}");
+    }
+}
+
+#[tokio::test]
+async fn refused_setting_is_an_operator_error_without_its_value() {
+    let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    subscription.consumer_properties = vec![("session.timeout.ms".into(), "soon".into())];
+    let (sender, _events) = tokio::sync::mpsc::channel(1);
+    let connect = crate::broker::kafka::KafkaConnect::new(
+        &super::support::cluster("127.0.0.1:9"),
+        &subscription,
+    );
+    let error = crate::broker::Connect::consume(&connect, sender).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Operator);
+    assert!(
+        error.detail.contains("session.timeout.ms"),
+        "{}",
+        error.detail
+    );
+}

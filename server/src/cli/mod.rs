@@ -63,7 +63,8 @@ impl Cli {
         // `serve` sets up the log that its configuration asks for.
         if !matches!(self.command, Command::Serve(_)) {
             logs::init(&Log {
-                filter: "warn".to_owned(),
+                // The commands put Kafka's refusals into words of their own.
+                filter: "warn,librdkafka=off,rdkafka=off".to_owned(),
                 json: false,
             })?;
         }

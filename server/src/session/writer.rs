@@ -21,18 +21,20 @@ pub(super) type Transport = mpsc::Sender<Result<Frame, Status>>;
 /// Writes until the driver ends the session or the transport has gone.
 pub(super) async fn run(
     mut outbox: mpsc::Receiver<Outbound>,
-    mut cut: oneshot::Receiver<End>,
+    cut: oneshot::Receiver<End>,
     transport: &Transport,
     handle: &Handle,
     subscriber: Subscriber,
     ping_interval: Duration,
 ) -> Outcome {
     let mut quiet_since = Instant::now();
+    let cut = cut_short(cut);
+    tokio::pin!(cut);
     loop {
         // A place at the transport first: what waits in the outbox is not handed over.
         let place = tokio::select! {
             biased;
-            end = &mut cut => return cut_short(end),
+            end = &mut cut => return end.into(),
             place = transport.reserve() => place,
         };
         let Ok(place) = place else {
@@ -40,7 +42,7 @@ pub(super) async fn run(
         };
         let message = tokio::select! {
             biased;
-            end = &mut cut => return cut_short(end),
+            end = &mut cut => return end.into(),
             () = transport.closed() => return Outcome::Gone,
             message = outbox.recv() => message,
             () = tokio::time::sleep_until(quiet_since + ping_interval) => {
@@ -90,6 +92,11 @@ async fn tell_sent(
         .is_ok()
 }
 
-fn cut_short(end: Result<End, oneshot::error::RecvError>) -> Outcome {
-    end.unwrap_or(End::ShuttingDown).into()
+/// Resolves when the driver ends the session at once. If it lets go of it without
+/// that, the end comes through the outbox, after what waits there.
+async fn cut_short(cut: oneshot::Receiver<End>) -> End {
+    match cut.await {
+        Ok(end) => end,
+        Err(_dropped) => std::future::pending().await,
+    }
 }

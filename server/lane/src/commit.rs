@@ -70,9 +70,10 @@ impl Commits {
         (early || due <= now).then(|| self.ask(floor))
     }
 
-    /// The position to ask for at the end of a drain, whatever is still unanswered.
+    /// The position to ask for at the end of a drain: also one that has been asked
+    /// for and not been answered, since that request may fail with the revoke.
     pub(crate) fn last(&mut self, floor: Position) -> Option<Position> {
-        self.is_news(floor).then(|| self.ask(floor))
+        (self.any && Some(floor) > self.base).then(|| self.ask(floor))
     }
 
     /// Takes the answer to a request for `position`.

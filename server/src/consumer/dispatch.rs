@@ -31,7 +31,7 @@ enum Outcome {
 impl Driver {
     /// Hands out until nothing is ready or nobody has credit; lanes take turns.
     pub(super) fn dispatch(&mut self, now: Time) {
-        if self.stopping.is_some() {
+        if self.stopping.is_some() || !self.has_takers() {
             return;
         }
         let mut moved = true;
@@ -50,6 +50,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Whether a look at the lanes can be of use: without room at any subscriber only
+    /// records that no subscriber accepts could move, and they can wait.
+    fn has_takers(&self) -> bool {
+        self.lanes.queue_len() > 0 && self.subscribers.any_has_room()
     }
 
     fn dispatch_one(&mut self, now: Time, generation: Generation) -> Outcome {

@@ -109,11 +109,14 @@ impl Driver {
     async fn run(mut self) {
         let mut inputs = Vec::with_capacity(PER_TURN);
         let mut events = Vec::with_capacity(PER_TURN);
+        let mut orphaned = false;
         loop {
             let wake = self.parts.origin + self.next_wake().0;
             tokio::select! {
-                count = self.inputs.recv_many(&mut inputs, PER_TURN) => {
-                    if count == 0 && self.stopping.is_none() {
+                // Without a handle left nobody speaks again: asking would spin.
+                count = self.inputs.recv_many(&mut inputs, PER_TURN), if !orphaned => {
+                    if count == 0 {
+                        orphaned = true;
                         self.stop(std::time::Duration::ZERO);
                     }
                     for input in inputs.drain(..) {

@@ -81,10 +81,6 @@ impl Driver {
         answers: &mut Vec<VerdictAnswer>,
     ) {
         let now = self.now();
-        let name = self
-            .subscribers
-            .get(subscriber)
-            .map(|attached| Arc::clone(&attached.name));
         let known = self.lanes.knew(verdict.lane);
         let LaneVerdict {
             lane,
@@ -101,20 +97,16 @@ impl Driver {
         entry
             .lane
             .handle_verdict(now, subscriber, target, verdict, &mut parts);
-        let keeps_note = match verdict {
-            Verdict::Rejected | Verdict::Failed { .. } => true,
-            Verdict::Acked | Verdict::Released => false,
-        };
-        let note = Note {
-            code: code.into(),
-            reason: reason.into(),
-            subscriber: name.unwrap_or_else(|| Arc::from("")),
-        };
-        for part in &parts {
-            if keeps_note && part.result == VerdictResult::Applied {
-                for offset in entry.bodies.offsets(part.range) {
-                    entry.notes.insert(offset.get(), note.clone());
-                }
+        match verdict {
+            Verdict::Acked | Verdict::Released => {}
+            Verdict::Rejected | Verdict::Failed { .. } => {
+                let name = self.subscribers.get(subscriber).map(|of| of.name.as_ref());
+                let note = Note {
+                    code: code.into(),
+                    reason: reason.into(),
+                    subscriber: Arc::from(name.unwrap_or_default()),
+                };
+                entry.keep_notes(&parts, &note);
             }
         }
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));

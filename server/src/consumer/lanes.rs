@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use ackgate_lane::{Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time};
+use ackgate_lane::{
+    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time,
+    VerdictResult,
+};
 
 use super::{bodies::Bodies, handle::LaneLabel};
 use crate::broker::{Assigned, Commit, TopicPartition};
@@ -73,6 +76,17 @@ impl Entry {
             topic: Arc::clone(&self.partition.topic),
             partition: self.partition.partition,
             epoch: FIRST_EPOCH.0,
+        }
+    }
+
+    /// Keeps what was said about the records that a verdict applied to.
+    pub(super) fn keep_notes(&mut self, parts: &[Answer], note: &Note) {
+        for part in parts {
+            if part.result == VerdictResult::Applied {
+                for offset in self.bodies.offsets(part.range) {
+                    self.notes.insert(offset.get(), note.clone());
+                }
+            }
         }
     }
 

@@ -145,7 +145,9 @@ impl Driver {
     /// Begins the graceful stop.
     pub(super) fn stop(&mut self, drain: Duration) {
         let now = self.now();
-        let deadline = now.after(drain);
+        let asked = now.after(drain);
+        // Of several stops the earliest deadline holds.
+        let deadline = self.stopping.map_or(asked, |before| before.min(asked));
         self.stopping = Some(deadline);
         for subscriber in self.subscribers.ids() {
             let _missed = self.subscribers.inform(subscriber, Outbound::Drain(drain));

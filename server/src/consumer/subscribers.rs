@@ -119,6 +119,11 @@ impl Subscribers {
         self.attached.values().any(Attached::is_eligible)
     }
 
+    /// Whether anybody has credit left for a record, however small.
+    pub(super) fn any_has_room(&self) -> bool {
+        self.next(None, 0).is_some()
+    }
+
     pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
         if let Some(attached) = self.attached.get_mut(&subscriber) {
             attached.credit = credit;

@@ -1,0 +1,256 @@
+//! The driver against a broker in memory, on virtual time.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use ackgate_lane::{
+    Backoff, Offset, OffsetRange, OnReject, Order, Policy, Subscriber, Target, Verdict,
+    VerdictResult, Window,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::*;
+
+mod commit;
+mod delivery;
+mod lane_order;
+mod ownership;
+mod stop;
+
+use crate::{
+    broker::memory::{Memory, State as BrokerState},
+    config::{DeadLetter, Delivery, StartAt, Subscription},
+};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn policy(order: Order) -> Policy {
+    let backoff = Backoff {
+        initial: Duration::from_millis(100),
+        factor: 2.0,
+        max: Duration::from_secs(1),
+    };
+    Policy {
+        order,
+        ack_deadline: Duration::from_secs(30),
+        max_attempts: 3,
+        max_deliveries: 20,
+        backoff,
+        on_reject: OnReject::DeadLetter,
+        dead_letter_backoff: backoff,
+        window: Window {
+            records: 100,
+            span: 10_000,
+        },
+        commit_interval: Duration::from_secs(1),
+        commit_settlements: 1_000_000,
+    }
+}
+
+fn subscription(order: Order) -> Subscription {
+    Subscription {
+        name: "orders".to_owned(),
+        cluster: "main".to_owned(),
+        topics: vec!["orders".to_owned()],
+        group: "billing".to_owned(),
+        start: StartAt::Earliest,
+        delivery: Delivery::Competing,
+        policy: policy(order),
+        window_bytes: 1 << 20,
+        linger: Duration::from_secs(30),
+        revoke_drain: Duration::from_secs(5),
+        dead_letter: Some(DeadLetter {
+            topic: "orders.dead-letter".to_owned(),
+            producer_properties: Vec::new(),
+        }),
+        consumer_properties: Vec::new(),
+    }
+}
+
+fn start(broker: &Memory, order: Order) -> Handle {
+    spawn(Parts {
+        subscription: Arc::new(subscription(order)),
+        connect: Arc::new(broker.clone()),
+        producer: Some(Arc::new(broker.clone())),
+        budget: Budget::new(1 << 30),
+        origin: Instant::now(),
+    })
+}
+
+/// A session without gRPC.
+struct Peer {
+    subscriber: Subscriber,
+    handle: Handle,
+    inbox: mpsc::Receiver<Outbound>,
+    cut: oneshot::Receiver<End>,
+    sequence: u64,
+}
+
+/// One record as a peer got it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Got {
+    lane: u64,
+    offset: u64,
+    delivery: u32,
+}
+
+impl Peer {
+    async fn attach(handle: &Handle, number: u64, records: u64) -> Self {
+        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let (cut, cut_heard) = oneshot::channel();
+        let subscriber = Subscriber(number);
+        let attach = Attach {
+            subscriber,
+            name: Arc::from(format!("peer-{number}")),
+            credit: Credit {
+                records,
+                bytes: 1 << 20,
+            },
+            max_message_bytes: 4 << 20,
+            ack_deadline: Duration::from_secs(30),
+            outbox,
+            cut,
+        };
+        handle
+            .send(Input::Attach(attach))
+            .await
+            .expect("a running driver");
+        Self {
+            subscriber,
+            handle: handle.clone(),
+            inbox,
+            cut: cut_heard,
+            sequence: 0,
+        }
+    }
+
+    /// The next message that is not news of a lane.
+    async fn next(&mut self) -> Outbound {
+        loop {
+            let next = tokio::time::timeout(LONG, self.inbox.recv());
+            match next
+                .await
+                .expect("a message in time")
+                .expect("an open outbox")
+            {
+                Outbound::Lane(_) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The next batch, told as sent.
+    async fn batch(&mut self) -> Vec<Got> {
+        let Outbound::Batch(batch) = self.next().await else {
+            panic!("a batch is due")
+        };
+        let lane = batch.lane.lane;
+        let mut got = Vec::new();
+        for range in &batch.ranges {
+            for offset in range.first().get()..range.end().get() {
+                let of = |run: &&Redelivered| run.range.contains(Offset::new(offset));
+                let delivery = batch
+                    .redelivered
+                    .iter()
+                    .find(of)
+                    .map_or(1, |run| run.delivery);
+                got.push(Got {
+                    lane,
+                    offset,
+                    delivery,
+                });
+            }
+        }
+        let subscriber = self.subscriber;
+        self.tell(Input::Sent {
+            subscriber,
+            lane,
+            ranges: batch.ranges,
+        })
+        .await;
+        got
+    }
+
+    /// Batches until `count` records have come.
+    async fn records(&mut self, count: usize) -> Vec<Got> {
+        let mut got = Vec::new();
+        while got.len() < count {
+            got.extend(self.batch().await);
+        }
+        got
+    }
+
+    async fn tell(&self, input: Input) {
+        self.handle.send(input).await.expect("a running driver");
+    }
+
+    /// Gives a verdict and returns the problems.
+    async fn settle(
+        &mut self,
+        lane: u64,
+        first: u64,
+        last: u64,
+        verdict: Verdict,
+    ) -> Vec<VerdictAnswer> {
+        self.sequence += 1;
+        let range = OffsetRange::inclusive(Offset::new(first), Offset::new(last)).expect("a run");
+        let verdict = LaneVerdict {
+            lane,
+            target: Target {
+                range,
+                delivery: None,
+            },
+            verdict,
+            code: "code".to_owned(),
+            reason: "reason".to_owned(),
+        };
+        let (subscriber, sequence) = (self.subscriber, self.sequence);
+        let verdicts = vec![verdict];
+        let refused = Vec::new();
+        self.tell(Input::Settle {
+            subscriber,
+            sequence,
+            verdicts,
+            refused,
+            confirm: true,
+        })
+        .await;
+        loop {
+            if let Outbound::Settled { sequence, answers } = self.next().await
+                && sequence == self.sequence
+            {
+                return answers;
+            }
+        }
+    }
+
+    /// Whether nothing but news comes for a while.
+    async fn is_quiet(&mut self, for_as_long: Duration) -> bool {
+        let end = Instant::now() + for_as_long;
+        loop {
+            match tokio::time::timeout_at(end, self.inbox.recv()).await {
+                Err(_elapsed) => return true,
+                Ok(Some(Outbound::Lane(_))) => {}
+                Ok(_) => return false,
+            }
+        }
+    }
+}
+
+async fn eventually(broker: &Memory, what: &str, holds: impl Fn(&mut BrokerState) -> bool) {
+    let end = Instant::now() + LONG;
+    while !broker.with(|state| holds(state)) {
+        assert!(
+            Instant::now() < end,
+            "not in time: {what}: {:?}",
+            broker.with(|s| format!("{s:?}"))
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn offsets(got: &[Got]) -> Vec<u64> {
+    got.iter().map(|got| got.offset).collect()
+}

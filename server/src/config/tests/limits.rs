@@ -234,11 +234,10 @@ fn skip_acked_belongs_to_the_order_of_a_lane() {
 #[test]
 fn a_mistake_elsewhere_hides_no_rule_between_options() {
     let text = format!(
-        "memory = \"32MiB\"\n{}\nlinger = \"x\"\nrevoke_drain = \"6s\"\n\
+        "memory = \"32MiB\"\n{LEAST}\nlinger = \"x\"\nrevoke_drain = \"6s\"\n\
          consumer.\"max.poll.interval.ms\" = 10000\n\
          [subscriptions.twin]\ncluster = \"main\"\ntopics = [\"orders\"]\ngroup = \"shipping\"\n\
-         order = \"none\"\nstart = \"x\"\n",
-        LEAST
+         order = \"none\"\nstart = \"x\"\n"
     );
     let all = messages(&text, &[]);
     for expected in [

@@ -158,15 +158,43 @@ pub(super) fn masked(address: &str) -> String {
         Some((_, hosts)) => (format!("{MASK}@"), hosts),
         None => (String::new(), rest),
     };
-    // A forgotten '@' leaves the password where a port would be.
-    let host = |text: &str| match text.rsplit_once(':') {
-        Some((name, port))
-            if !port.chars().all(|c| c.is_ascii_digit()) && !name.starts_with('[') =>
-        {
-            format!("{}:{MASK}", name.split(':').next().unwrap_or_default())
+    let end = hosts.find(['/', '?', '#']);
+    let (hosts, tail) = end
+        .and_then(|end| hosts.split_at_checked(end))
+        .unwrap_or((hosts, ""));
+    let mut shown = Vec::new();
+    for host in hosts.split(',') {
+        match shown_host(host) {
+            Some(host) => shown.push(host),
+            // What follows may be the rest of the same secret.
+            None => {
+                shown.push(format!(
+                    "{}:{MASK}",
+                    host.split(':').next().unwrap_or_default()
+                ));
+                break;
+            }
         }
-        _ => text.to_owned(),
+    }
+    let tail = if tail.len() > 1 {
+        format!("{}{MASK}", tail.get(..1).unwrap_or_default())
+    } else {
+        tail.to_owned()
     };
-    let hosts: Vec<String> = hosts.split(',').map(host).collect();
-    format!("{scheme}{login}{}", hosts.join(","))
+    format!("{scheme}{login}{}{tail}", shown.join(","))
+}
+
+/// A host with its port, if that is what it is: a forgotten '@' leaves the password
+/// where a port would be.
+fn shown_host(text: &str) -> Option<String> {
+    let ipv6 = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (name, port) = match ipv6 {
+        Some((inner, port)) if inner.parse::<Ipv6Addr>().is_ok() => (format!("[{inner}]"), port),
+        _ => {
+            let (name, port) = text.split_at_checked(text.find(':').unwrap_or(text.len()))?;
+            (name.to_owned(), port)
+        }
+    };
+    let figures = port.chars().all(|c| c.is_ascii_digit() || c == ':') && port.len() <= 6;
+    figures.then(|| format!("{name}{port}"))
 }

@@ -1,14 +1,16 @@
-//! Rules that hold between options, where each is well by itself.
+//! Rules that hold between options, where each is well by itself. They read what
+//! they need once more, so that a mistake elsewhere hides none of theirs; what is
+//! reported twice is told once.
 
 use std::collections::BTreeSet;
 
-use ackgate_lane::OnReject;
-
 use super::{
-    Cluster, Subscription, options,
-    properties::squashed,
+    Cluster,
+    options::{self, Spec},
+    properties::{scalar, squashed},
     reader::{Reader, problem},
-    tree::Origin,
+    tree::{Node, Origin},
+    value,
 };
 
 /// librdkafka's default of `max.poll.interval.ms`.
@@ -39,46 +41,59 @@ pub(super) fn presence(reader: &mut Reader<'_>) {
 }
 
 /// One lane must fit into the gateway's memory.
-pub(super) fn memory(reader: &mut Reader<'_>, memory: u64, subscriptions: &[Option<Subscription>]) {
-    for subscription in subscriptions.iter().flatten() {
-        if subscription.window_bytes > memory {
+pub(super) fn memory(reader: &mut Reader<'_>, memory: u64) {
+    for name in reader.names("subscriptions") {
+        let bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+        if bytes.is_some_and(|bytes| bytes > memory) {
             let why = format!(
                 "must be at most memory, which is {}: one lane could not fill its window",
                 options::size(memory)
             );
-            reader.refuse(&options::WINDOW_BYTES, &subscription.name, why);
+            reader.refuse(&options::WINDOW_BYTES, name, why);
         }
     }
 }
 
 /// A revoke that waits too long loses the group membership it should hand over.
-pub(super) fn revoke_drain(reader: &mut Reader<'_>, subscriptions: &[Option<Subscription>]) {
-    for subscription in subscriptions.iter().flatten() {
-        let of_cluster = reader.given(&options::CLUSTER_PROPERTIES, &subscription.cluster);
-        let inherited = of_cluster
-            .and_then(|node| node.table()?.get("max.poll.interval.ms"))
-            .and_then(super::properties::scalar);
-        let interval = value_of(&subscription.consumer_properties, "max.poll.interval.ms")
-            .map(str::to_owned)
-            .or(inherited)
+pub(super) fn revoke_drain(reader: &mut Reader<'_>) {
+    for name in reader.names("subscriptions") {
+        let Some(drain) = reader.read(&options::REVOKE_DRAIN, name, value::duration) else {
+            continue;
+        };
+        let cluster = reader
+            .given(&options::SUBSCRIPTION_CLUSTER, name)
+            .and_then(Node::text)
+            .unwrap_or_default();
+        let tables = [
+            reader.given(&options::CONSUMER_PROPERTIES, name),
+            reader.given(&options::CLUSTER_PROPERTIES, cluster),
+        ];
+        let interval = tables
+            .into_iter()
+            .flatten()
+            .find_map(|node| scalar(node.table()?.get("max.poll.interval.ms")?))
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(MAX_POLL_INTERVAL_MS);
-        if subscription.revoke_drain.as_millis() > interval / 2 {
+        if drain.as_millis() > interval / 2 {
             let why = format!(
                 "must be at most half of max.poll.interval.ms, which is {interval}: the group \
                  would take the lanes away before the drain has ended"
             );
-            reader.refuse(&options::REVOKE_DRAIN, &subscription.name, why);
+            reader.refuse(&options::REVOKE_DRAIN, name, why);
         }
     }
 }
 
+/// What decides whether two subscriptions take each other's records.
+struct Reading<'a> {
+    name: &'a str,
+    cluster: String,
+    group: String,
+    topics: Vec<String>,
+}
+
 /// Two readings of one topic in one group would take each other's records.
-pub(super) fn overlaps(
-    reader: &mut Reader<'_>,
-    clusters: &[Option<Cluster>],
-    subscriptions: &[Option<Subscription>],
-) {
+pub(super) fn overlaps(reader: &mut Reader<'_>, clusters: &[Option<Cluster>]) {
     let same_cluster = |a: &str, b: &str| {
         let brokers = |name: &str| -> BTreeSet<&str> {
             let cluster = clusters
@@ -93,50 +108,59 @@ pub(super) fn overlaps(
         };
         a == b || !brokers(a).is_disjoint(&brokers(b))
     };
-    let all: Vec<&Subscription> = subscriptions.iter().flatten().collect();
-    for (at, later) in all.iter().enumerate() {
-        for earlier in all.iter().take(at) {
-            let shared = later
-                .topics
-                .iter()
-                .find(|topic| earlier.topics.contains(topic));
+    let mut earlier: Vec<Reading<'_>> = Vec::new();
+    for name in reader.names("subscriptions") {
+        let text = |node: &Node, spec: &Spec| value::text(node, spec).map(str::to_owned);
+        let cluster = reader.read(&options::SUBSCRIPTION_CLUSTER, name, text);
+        let group = reader.read(&options::GROUP, name, text);
+        let topics = reader.read(&options::TOPICS, name, value::texts);
+        let (Some(cluster), Some(group), Some(topics)) = (cluster, group, topics) else {
+            continue;
+        };
+        for other in &earlier {
+            let shared = topics.iter().find(|topic| other.topics.contains(topic));
             if let Some(topic) = shared
-                && earlier.group == later.group
-                && same_cluster(&earlier.cluster, &later.cluster)
+                && group == other.group
+                && same_cluster(&cluster, &other.cluster)
             {
                 let why = format!(
                     "is the group of subscription {} too, which also reads {topic} on the same \
                      cluster: each would get a part of the records; use one subscription with \
                      more subscribers, or another group",
-                    earlier.name
+                    other.name
                 );
-                reader.refuse(&options::GROUP, &later.name, why);
+                reader.refuse(&options::GROUP, name, why);
             }
         }
+        earlier.push(Reading {
+            name,
+            cluster,
+            group,
+            topics,
+        });
     }
 }
 
 /// Dead letters have a topic, are wanted, and do not come round again.
-pub(super) fn dead_letter(
-    reader: &mut Reader<'_>,
-    name: &str,
-    on_reject: OnReject,
-    topics: Option<&[String]>,
-) {
+pub(super) fn dead_letter(reader: &mut Reader<'_>, name: &str, topics: Option<&[String]>) {
+    let Some(on_reject) = reader.read(&options::ON_REJECT, name, value::choice) else {
+        return;
+    };
+    let wanted = on_reject == "dead_letter";
     let topic = reader.given(&options::DEAD_LETTER_TOPIC, name);
-    match (on_reject, topic) {
-        (OnReject::DeadLetter, None) => reader.refuse(
+    match (wanted, topic) {
+        (true, None) => reader.refuse(
             &options::DEAD_LETTER_TOPIC,
             name,
             "is missing: on_reject = \"dead_letter\" writes rejected records there; name a topic, \
              or set on_reject to \"drop\" or \"hold\"",
         ),
-        (OnReject::Drop | OnReject::Hold, Some(_)) => reader.refuse(
+        (false, Some(_)) => reader.refuse(
             &options::DEAD_LETTER_TOPIC,
             name,
             "would never be written to: set on_reject = \"dead_letter\", or remove it",
         ),
-        (OnReject::DeadLetter, Some(node)) => {
+        (true, Some(node)) => {
             let topic = node.text().unwrap_or_default();
             if topics.is_some_and(|topics| topics.iter().any(|read| read == topic)) {
                 reader.refuse(
@@ -147,7 +171,7 @@ pub(super) fn dead_letter(
                 );
             }
         }
-        (OnReject::Drop | OnReject::Hold, None) => {}
+        (false, None) => {}
     }
 }
 

@@ -31,10 +31,10 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
         .collect();
     checks::presence(reader);
     if let Some(memory) = memory_bytes {
-        checks::memory(reader, memory, &subscriptions);
+        checks::memory(reader, memory);
     }
-    checks::revoke_drain(reader, &subscriptions);
-    checks::overlaps(reader, &clusters, &subscriptions);
+    checks::revoke_drain(reader);
+    checks::overlaps(reader, &clusters);
 
     Some(Config {
         listen: listen?,

@@ -32,9 +32,7 @@ pub(super) fn subscription(
         topic(value::text(node, spec)?).map(str::to_owned)
     });
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
-    if let Some(policy) = &policy {
-        checks::dead_letter(reader, name, policy.on_reject, topics.as_deref());
-    }
+    checks::dead_letter(reader, name, topics.as_deref());
     let producer_properties = producer_properties?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,

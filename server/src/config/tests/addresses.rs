@@ -64,7 +64,7 @@ fn a_user_means_sasl_over_tls_unless_told_otherwise() {
 }
 
 /// An address, how it is shown, and what is said about it.
-const BAD: [(&str, &str, &str); 24] = [
+const BAD: [(&str, &str, &str); 29] = [
     (
         "postgres://h",
         "postgres://h",
@@ -101,9 +101,26 @@ const BAD: [(&str, &str, &str); 24] = [
     ),
     (
         "kafka://h/topic",
-        "kafka://h/topic",
+        "kafka://h/***",
         "must end after the last host",
     ),
+    (
+        "kafka://h?password=S3cretMarker",
+        "kafka://h?***",
+        "must end after the last host",
+    ),
+    ("kafka://a:S3cretMarker:1", "kafka://a:***", "a second port"),
+    (
+        "kafka://[x:S3cretMarker",
+        "kafka://[x:***",
+        "without its closing bracket",
+    ),
+    (
+        "kafka://u:p,S3cretMarker",
+        "kafka://u:***",
+        "has a bad port",
+    ),
+    ("kafka://u:1234567", "kafka://u:***", "has a bad port"),
     ("kafka://h h", "kafka://h h", "no host name has"),
     (
         "kafka://u:S3cretMarker@x@h",

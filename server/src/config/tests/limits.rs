@@ -230,3 +230,30 @@ fn skip_acked_belongs_to_the_order_of_a_lane() {
         Order::Lane { skip_acked: true }
     );
 }
+
+#[test]
+fn a_mistake_elsewhere_hides_no_rule_between_options() {
+    let text = format!(
+        "memory = \"32MiB\"\n{LEAST}\nlinger = \"x\"\nrevoke_drain = \"6s\"\n\
+         consumer.\"max.poll.interval.ms\" = 10000\n\
+         [subscriptions.twin]\ncluster = \"main\"\ntopics = [\"orders\"]\ngroup = \"shipping\"\n\
+         order = \"none\"\nstart = \"x\"\n"
+    );
+    let all = messages(&text, &[]);
+    for expected in [
+        "orders.window.bytes = \"64MiB\" (the default): must be at most memory",
+        "twin.window.bytes = \"64MiB\" (the default): must be at most memory",
+        "orders.linger = \"x\": must be a duration",
+        "orders.revoke_drain = \"6s\": must be at most half of max.poll.interval.ms",
+        "twin.group = \"shipping\": is the group of subscription orders too",
+        "twin.start = \"x\": must be \"earliest\"",
+        "twin.dead_letter.topic: is missing: on_reject",
+    ] {
+        let found = all
+            .iter()
+            .filter(|message| message.contains(expected))
+            .count();
+        assert_eq!(found, 1, "{expected} is once in {all:#?}");
+    }
+    assert_eq!(all.len(), 7, "{all:#?}");
+}

@@ -285,7 +285,8 @@ async fn failure_in_lane_order_rewinds_the_lane(stage: Stage) {
     let event = stream
         .event("rewinds", |event| event.kind() == rewound)
         .await;
-    assert_eq!(event.first_offset, Some(2));
+    // The failed record itself was answered: what is void begins above it.
+    assert_eq!(event.first_offset, Some(3));
     let again = stream.records(3).await;
     let seen: Vec<_> = again
         .iter()

@@ -59,7 +59,8 @@
 //! what gets committed: at the multiples of `commit_interval`, earlier after
 //! `commit_settlements`, at once when a drain ends; not before anything has settled,
 //! not twice, and with one request outstanding at a time. A failed commit is asked for
-//! again at the next multiple.
+//! again at the next multiple. Only the end of a drain asks beside an unanswered
+//! request, even for the same position, since that one may fail with the revoke.
 //!
 //! # Lane order
 //!

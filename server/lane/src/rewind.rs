@@ -172,3 +172,46 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Backoff, Epoch, Generation, OnReject, Policy, Start, Window};
+
+    #[test]
+    fn l10_of_the_failures_of_one_turn_the_lowest_and_the_longest_wait_count() {
+        let backoff = Backoff {
+            initial: Duration::ZERO,
+            factor: 1.0,
+            max: Duration::ZERO,
+        };
+        let policy = Policy {
+            order: Order::Lane { skip_acked: false },
+            ack_deadline: Duration::ZERO,
+            max_attempts: 1,
+            max_deliveries: 1,
+            backoff,
+            on_reject: OnReject::DeadLetter,
+            dead_letter_backoff: backoff,
+            window: Window {
+                records: 1,
+                span: 1,
+            },
+            commit_interval: Duration::ZERO,
+            commit_settlements: 1,
+        };
+        let start = Start {
+            generation: Generation(1),
+            epoch: Epoch(0),
+            position: None,
+            committed: false,
+            seed: 0,
+        };
+        let seconds = |n| Time(Duration::from_secs(n));
+        let mut lane = Lane::new(policy, start);
+        lane.note_failure(Offset::new(5), seconds(2));
+        lane.note_failure(Offset::new(3), seconds(1));
+        lane.note_failure(Offset::new(4), seconds(1));
+        assert_eq!(lane.failure, Some((Offset::new(3), seconds(2))));
+    }
+}

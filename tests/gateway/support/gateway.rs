@@ -36,6 +36,8 @@ impl Subscription {
             .set("order", "\"none\"")
             .set("on_reject", "\"drop\"")
             .backoff(Duration::from_millis(50))
+            // The embedded broker may let a join wait until a session ends.
+            .consumer_property("session.timeout.ms", "6000")
     }
 
     /// Sets one key, replacing what it had.

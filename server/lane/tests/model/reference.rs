@@ -706,7 +706,7 @@ impl Reference {
             }
         }
         let floor = self.floor();
-        if self.any && floor > self.base.max(self.asked.unwrap_or(0)) {
+        if self.any && floor > self.base {
             self.ask_commit(floor);
         }
         self.life = Life::Done;

@@ -212,3 +212,27 @@ fn records_never_sent_are_not_committed_by_a_revoke() {
     );
     assert_eq!(bench.floor(), 0);
 }
+
+/// The request that is under way may fail with the revoke.
+#[test]
+fn the_last_commit_repeats_one_that_is_unanswered_and_none_that_is_confirmed() {
+    let mut bench = Bench::new(policy());
+    bench
+        .fetched(0, 1)
+        .deliver(A, 0, 1)
+        .ack(A, 0, 1)
+        .until(1000)
+        .quiet()
+        .drain(5000);
+    assert_eq!(bench.effects(), [commit(2), Effect::Drained]);
+
+    let mut bench = Bench::new(policy());
+    bench
+        .fetched(0, 1)
+        .deliver(A, 0, 1)
+        .ack(A, 0, 1)
+        .until(1000)
+        .quiet();
+    bench.committed(2, Done).drain(5000);
+    assert_eq!(bench.effects(), [Effect::Drained]);
+}

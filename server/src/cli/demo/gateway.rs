@@ -76,6 +76,9 @@ pub(super) fn configured(bootstrap: &str, address: &str) -> Result<Config> {
     };
     subscription.insert("topics".to_owned(), vec![ORDERS].into());
     subscription.insert("group".to_owned(), GROUP.into());
+    // Joining the embedded broker's groups can take as long as a session lasts.
+    let consumer = toml::Table::from_iter([("session.timeout.ms".to_owned(), 6000.into())]);
+    subscription.insert("consumer".to_owned(), consumer.into());
     let dead_letter = toml::Table::from_iter([("topic".to_owned(), DEAD_LETTERS.into())]);
     subscription.insert("dead_letter".to_owned(), dead_letter.into());
     let cluster = Target::of(bootstrap).table().context("no cluster")?;

@@ -250,6 +250,11 @@ impl Stage {
         };
         subscription.insert("topics".to_owned(), vec![topic].into());
         subscription.insert("group".to_owned(), group.into());
+        if self.plan.embedded {
+            // Joining the embedded broker's groups can take as long as a session lasts.
+            let consumer = toml::Table::from_iter([("session.timeout.ms".to_owned(), 6000.into())]);
+            subscription.insert("consumer".to_owned(), consumer.into());
+        }
         let dead_letter = toml::Table::from_iter([("topic".to_owned(), dead(topic).into())]);
         subscription.insert("dead_letter".to_owned(), dead_letter.into());
         let cluster = self.target.table().context("no cluster")?;

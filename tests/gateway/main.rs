@@ -30,6 +30,7 @@ mod protocol;
 mod rebalance;
 mod redelivery;
 mod shutdown;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         shutdown::cases(),
         config::cases(),
         kill::cases(),
+        tools::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

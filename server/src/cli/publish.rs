@@ -16,7 +16,10 @@ use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::target::{self, Target};
+use super::{
+    output,
+    target::{self, Target},
+};
 use crate::broker::{
     Error, ErrorKind,
     kafka::bulk::{Acks, Bulk, Count, Record},
@@ -128,21 +131,25 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     let summary = tokio::task::spawn_blocking(move || publish(&args, &stop)).await?;
     watch.abort();
     let summary = summary?;
-    let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string(&summary)?)?;
+        output::line(&serde_json::to_string(&summary)?)?;
     } else {
         let Summary {
             topic,
             written,
             failed,
             seconds,
+            interrupted,
             ..
         } = &summary;
-        writeln!(
-            out,
-            "{written} written to {topic}, {failed} failed, in {seconds:.1} s"
-        )?;
+        let how = if *interrupted {
+            "; interrupted before the input ended"
+        } else {
+            ""
+        };
+        output::line(&format!(
+            "{written} written to {topic}, {failed} failed, in {seconds:.1} s{how}"
+        ))?;
     }
     let complete = summary.failed == 0 && !summary.interrupted;
     Ok(if complete {

@@ -14,12 +14,13 @@ use std::{
 
 use parking_lot::Mutex;
 use rdkafka::{
-    ClientConfig, ClientContext, Message as _,
+    ClientContext, Message as _,
     error::{KafkaError, RDKafkaErrorCode},
     message::{Header, OwnedHeaders},
     producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext},
 };
 
+use super::{error, settings};
 use crate::{
     broker::{Error, ErrorKind},
     config::Cluster,
@@ -34,8 +35,18 @@ const REPORT_SLACK: Duration = Duration::from_secs(10);
 /// How long reports are waited for at a time, once there is nothing else to do.
 const SERVE: Duration = Duration::from_millis(10);
 
+/// Time for the client's complaints to come in before they are quoted.
+const COMPLAINTS: Duration = Duration::from_millis(50);
+
 /// Records between two looks at the reports while there is room for more.
 const SERVE_EVERY: u64 = 1024;
+
+/// Where the cluster's properties say nothing else. Memory is bounded by the queue.
+const DEFAULTS: [(&str, &str); 3] = [
+    ("linger.ms", "5"),
+    ("queue.buffering.max.messages", "100000"),
+    ("queue.buffering.max.kbytes", "65536"),
+];
 
 /// When Kafka's confirmation counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,21 +121,16 @@ impl Bulk {
     /// # Errors
     /// The client library refuses the cluster's properties.
     pub fn new(cluster: &Cluster, acks: Acks) -> Result<Self, Error> {
-        let mut config = ClientConfig::new();
-        config
-            .set("client.id", "ackgate")
-            .set("linger.ms", "5")
-            .set("queue.buffering.max.messages", "100000")
-            .set("queue.buffering.max.kbytes", "65536")
-            .set("log.connection.close", "false")
-            .set("bootstrap.servers", cluster.bootstrap.join(","));
+        let mut config = settings::probe(cluster);
+        for (name, value) in DEFAULTS {
+            if config.get(name).is_none() {
+                config.set(name, value);
+            }
+        }
         match acks {
             Acks::All => config.set("enable.idempotence", "true").set("acks", "all"),
             Acks::Leader => config.set("acks", "1"),
         };
-        for (name, value) in &cluster.properties {
-            config.set(name, value);
-        }
         // After the properties: how long this file waits follows from it.
         config.set(
             "delivery.timeout.ms",
@@ -132,7 +138,7 @@ impl Bulk {
         );
         let producer = config
             .create_with_context(Reports::default())
-            .map_err(|error| settings_refused(&error))?;
+            .map_err(|error| error::mapped(&error, "settings of the producer"))?;
         Ok(Self { producer, sent: 0 })
     }
 
@@ -150,7 +156,7 @@ impl Bulk {
                 .client()
                 .fetch_metadata(Some(topic), left)
                 .map_err(|error| {
-                    self.serve(Duration::ZERO);
+                    self.serve(COMPLAINTS);
                     Error {
                         kind: ErrorKind::Transient,
                         detail: format!("the cluster does not answer: {}", self.why(&error)),
@@ -324,19 +330,6 @@ fn headers(headers: &[(String, Vec<u8>)]) -> Option<OwnedHeaders> {
     }))
 }
 
-/// The client library's refusal, without the value: it may be a secret.
-pub(super) fn settings_refused(error: &KafkaError) -> Error {
-    let detail = if let KafkaError::ClientConfig(_, _, name, _) = error {
-        format!("property {name} is unknown to the Kafka client, or its value is not valid")
-    } else {
-        format!("the Kafka client refuses its settings: {error}")
-    };
-    Error {
-        kind: ErrorKind::Operator,
-        detail,
-    }
-}
-
 fn missing(topic: &str, why: &str) -> Error {
     Error {
         kind: ErrorKind::Operator,
@@ -350,24 +343,17 @@ fn refused(
     error: &KafkaError,
     trouble: Option<&str>,
 ) -> Error {
-    use RDKafkaErrorCode as Code;
     let code = error.rdkafka_error_code();
-    let timed_out = code == Some(Code::MessageTimedOut);
-    let kind = match code {
-        Some(Code::MessageSizeTooLarge | Code::MessageBatchTooLarge) => ErrorKind::TooLarge,
-        _ if timed_out || code == Some(Code::QueueFull) => ErrorKind::Transient,
-        _ => ErrorKind::Operator,
-    };
+    let timed_out = code == Some(RDKafkaErrorCode::MessageTimedOut);
     let lane = partition.map_or_else(
         || topic.to_owned(),
         |partition| format!("{topic}/{partition}"),
     );
-    let what = code.map_or_else(|| error.to_string(), |code| code.to_string());
-    let detail = match trouble.filter(|_| timed_out) {
-        Some(trouble) => format!("{lane}: {what}; {trouble}"),
-        None => format!("{lane}: {what}"),
-    };
-    Error { kind, detail }
+    let mut mapped = error::mapped(error, &lane);
+    if let Some(trouble) = trouble.filter(|_| timed_out) {
+        mapped.detail = format!("{}; {trouble}", mapped.detail);
+    }
+    mapped
 }
 
 #[cfg(test)]

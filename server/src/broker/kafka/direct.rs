@@ -10,15 +10,16 @@ use std::{
 };
 
 use rdkafka::{
-    ClientConfig, ClientContext, Offset, TopicPartitionList,
+    ClientContext, Offset, TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext},
     error::KafkaError,
     message::Message as _,
 };
 
+use super::{error, settings, witness::Witness};
 use crate::{
-    broker::{Error, ErrorKind, kafka::probe::Probe},
-    config::Cluster,
+    broker::{Error, ErrorKind},
+    config::{Cluster, Subscription},
 };
 
 /// Between two commits.
@@ -29,12 +30,6 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Records between two looks at the clock, which costs as much as a record.
 const CLOCK_EVERY: u64 = 256;
-
-/// KiB fetched ahead for each partition, as for a lane of the gateway.
-const PREFETCH_KIB: usize = 4096;
-
-/// Records fetched ahead for each partition, as for a lane of the gateway.
-const PREFETCH_RECORDS: usize = 20_000;
 
 /// What a reading came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,26 +53,28 @@ impl ClientContext for Quiet {
 
 impl ConsumerContext for Quiet {}
 
-/// Reads `topic` from start to end as the only member of the fresh group `group`.
-/// Calls `progress` with the number of records now and then.
+/// Reads the subscription's topic from start to end, as the only member of its
+/// group, which must be a fresh one that starts at the oldest record. Calls
+/// `progress` with the number of records now and then.
 ///
 /// # Errors
 /// The cluster cannot be asked, or the end was not reached and committed in time.
 pub fn read(
     cluster: &Cluster,
-    topic: &str,
-    group: &str,
+    subscription: &Subscription,
     deadline: Duration,
     mut progress: impl FnMut(u64),
 ) -> Result<Reading, Error> {
+    let topic = subscription.topics.first().map_or("", String::as_str);
+    let group = subscription.group.as_str();
     let until = Instant::now() + deadline;
-    let ends: BTreeMap<i32, i64> = Probe::new(cluster, group)?
+    let ends: BTreeMap<i32, i64> = Witness::new(cluster, group)?
         .progress(topic, deadline)?
         .into_iter()
         .filter(|lane| lane.start < lane.end)
         .map(|lane| (lane.partition, lane.end))
         .collect();
-    let consumer = consumer(cluster, group, ends.len())?;
+    let consumer = consumer(cluster, subscription, ends.len())?;
     consumer
         .subscribe(&[topic])
         .map_err(|error| failed(topic, &error))?;
@@ -199,6 +196,8 @@ impl Run<'_> {
         }
         let left = until.saturating_duration_since(Instant::now());
         let Ok(committed) = self.consumer.committed_offsets(list, left) else {
+            // It passes, but not at once; everything is read, so this only waits.
+            drop(self.consumer.poll(POLL));
             return false;
         };
         self.lanes.iter().all(|lane| {
@@ -230,44 +229,30 @@ impl Run<'_> {
 
 fn consumer(
     cluster: &Cluster,
-    group: &str,
+    subscription: &Subscription,
     partitions: usize,
 ) -> Result<BaseConsumer<Quiet>, Error> {
-    let mut config = ClientConfig::new();
-    // All partitions share one queue here, and its limits with it.
-    let kib = PREFETCH_KIB
-        .saturating_mul(partitions.max(1))
-        .min(2_000_000);
-    let records = PREFETCH_RECORDS
-        .saturating_mul(partitions.max(1))
-        .min(10_000_000);
-    config
-        .set("client.id", "ackgate-direct")
-        .set("log.connection.close", "false")
-        .set("partition.assignment.strategy", "cooperative-sticky")
-        .set("queued.max.messages.kbytes", kib.to_string())
-        .set("queued.min.messages", records.to_string())
-        .set("fetch.queue.backoff.ms", "5")
-        .set("fetch.max.bytes", "16777216")
-        .set("fetch.wait.max.ms", "100");
-    for (name, value) in &cluster.properties {
-        config.set(name, value);
+    let mut config = settings::consumer(cluster, subscription);
+    // The gateway has a queue for each partition; here all share one, and its limits.
+    for (name, most) in [
+        ("queued.max.messages.kbytes", 2_097_151),
+        ("queued.min.messages", 10_000_000),
+    ] {
+        let each = config
+            .get(name)
+            .and_then(|value| value.parse::<usize>().ok());
+        if let Some(each) = each {
+            let all = each.saturating_mul(partitions.max(1)).min(most);
+            config.set(name, all.to_string());
+        }
     }
     config
-        .set("bootstrap.servers", cluster.bootstrap.join(","))
-        .set("group.id", group)
-        .set("enable.auto.commit", "false")
-        .set("auto.offset.reset", "earliest");
-    config
         .create_with_context(Quiet)
-        .map_err(|error| super::bulk::settings_refused(&error))
+        .map_err(|error| error::mapped(&error, "settings of the consumer"))
 }
 
 fn failed(topic: &str, error: &KafkaError) -> Error {
-    Error {
-        kind: ErrorKind::Transient,
-        detail: format!("reading {topic}: {error}"),
-    }
+    error::mapped(error, &format!("reading {topic}"))
 }
 
 #[cfg(test)]
@@ -277,6 +262,21 @@ mod tests {
         bulk::{Acks, Bulk, Record},
         embedded::{Embedded, Options},
     };
+
+    fn subscription() -> Subscription {
+        let text = r#"
+            clusters.main.address = "kafka://unused"
+            [subscriptions.s]
+            cluster = "main"
+            topics = ["orders"]
+            group = "g"
+            start = "earliest"
+            order = "none"
+            on_reject = "drop"
+        "#;
+        let config = crate::config::parse(text, "test".as_ref(), []).unwrap();
+        config.subscriptions.into_iter().next().unwrap()
+    }
 
     fn setting(records: usize) -> (Embedded, Cluster) {
         let topics = vec![("orders".to_owned(), 3)];
@@ -312,13 +312,13 @@ mod tests {
         let (_broker, cluster) = setting(5_000);
         let mut last = 0;
         let deadline = Duration::from_secs(40);
-        let reading = read(&cluster, "orders", "g", deadline, |count| last = count).unwrap();
+        let reading = read(&cluster, &subscription(), deadline, |count| last = count).unwrap();
         assert_eq!(
             (reading.records, reading.bytes, last),
             (5_000, 40_000, 5_000)
         );
         assert!(reading.read <= reading.committed, "{reading:?}");
-        let lanes = Probe::new(&cluster, "g")
+        let lanes = Witness::new(&cluster, "g")
             .unwrap()
             .progress("orders", deadline)
             .unwrap();
@@ -332,6 +332,6 @@ mod tests {
         let (_broker, cluster) = setting(1);
         // A group's first join takes longer than this.
         let deadline = Duration::from_millis(500);
-        read(&cluster, "orders", "g", deadline, |_| {}).unwrap_err();
+        read(&cluster, &subscription(), deadline, |_| {}).unwrap_err();
     }
 }

@@ -21,13 +21,13 @@ mod health;
 mod inbox;
 mod lane;
 mod outbox;
-pub mod probe;
 mod producer;
 mod rebalance;
 mod settings;
 mod start;
 pub mod topics;
 mod wake;
+pub mod witness;
 
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use rdkafka::{
-    ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     client::DefaultClientContext,
 };
 
+use super::{error, settings};
 use crate::{
     broker::{Error, ErrorKind},
     config::Cluster,
@@ -29,17 +29,9 @@ impl Topics {
     /// # Errors
     /// The client library refuses the cluster's properties.
     pub fn new(cluster: &Cluster, deadline: Duration) -> Result<Self, Error> {
-        let mut config = ClientConfig::new();
-        config
-            .set("client.id", "ackgate")
-            .set("log.connection.close", "false");
-        for (name, value) in &cluster.properties {
-            config.set(name, value);
-        }
-        config.set("bootstrap.servers", cluster.bootstrap.join(","));
-        let admin = config
+        let admin = settings::probe(cluster)
             .create()
-            .map_err(|error| super::bulk::settings_refused(&error))?;
+            .map_err(|error| error::mapped(&error, "settings of the client"))?;
         let options = AdminOptions::new()
             .request_timeout(Some(deadline))
             .operation_timeout(Some(deadline));

@@ -16,11 +16,9 @@ const PROGRESS: Duration = Duration::from_millis(200);
 /// What a party is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
-    /// The gateway's configuration; its first cluster is the one.
+    /// A configuration with one subscription: the direct consumer reads its topic in
+    /// its group, the gateway serves it.
     pub(super) config: PathBuf,
-    pub(super) topic: String,
-    /// The consumer group to read in, fresh.
-    pub(super) group: String,
     /// The gateway's address.
     pub(super) address: String,
     pub(super) records: u64,

@@ -7,11 +7,12 @@
 //! the time from the first record to the last one answered, and a run counts only
 //! if the committed positions then reach the log ends.
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
 
-use super::target::Target;
+use super::{output, target::Target};
 
 mod child;
 mod cpu;
@@ -32,7 +33,8 @@ use plan::Plan;
     used: it keeps 5 MiB per partition, so there are fewer records, and it takes CPU \
     time from all parties.\n\n\
     The topics it writes have names of their own and are deleted at the end.\n\n\
-    Exit codes: 0 all runs were measured; 1 something went wrong; 130 interrupted."
+    Exit codes: 0 all runs were measured; 1 something went wrong; 130 or 143 \
+    interrupted."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -86,23 +88,26 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args)?;
+    // Before there is anything to clear up: no signal may leave it behind.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     let stage = run::Stage::set(plan).await?;
     // Whatever happens, children end and topics go.
     let outcome = tokio::select! {
-        outcome = stage.measure() => Some(outcome),
-        _ = tokio::signal::ctrl_c() => None,
+        outcome = stage.measure() => Ok(outcome),
+        _ = interrupt.recv() => Err(130),
+        _ = terminate.recv() => Err(143),
     };
     let cleaned = stage.clear().await;
-    let Some(outcome) = outcome else {
-        return Ok(ExitCode::from(130));
+    let report = match outcome {
+        Ok(outcome) => outcome?,
+        Err(code) => return Ok(ExitCode::from(code)),
     };
-    let report = outcome?;
     cleaned.context("the topics of this run could not be deleted")?;
-    let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+        output::line(&serde_json::to_string(&report)?)?;
     } else {
-        writeln!(out, "{}", report.table())?;
+        output::line(&report.table())?;
     }
     Ok(ExitCode::SUCCESS)
 }

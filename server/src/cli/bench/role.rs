@@ -1,10 +1,7 @@
 //! The parties of a benchmark that are this program: the direct consumer and the
 //! gateway's subscriber.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use ackgate_client::Subscriber;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -16,7 +13,7 @@ use super::{
 };
 use crate::{
     broker::kafka::direct::{self, Reading},
-    config::{self, Cluster},
+    config,
 };
 
 /// Bytes that may be out to the subscriber at a time: what the records credit
@@ -59,17 +56,20 @@ impl Role {
 }
 
 fn consume(job: &Job) -> Result<Measured> {
-    let cluster = cluster(&job.config)?;
+    let config = config::load(&job.config, [])?;
+    let parts = config.clusters.first().zip(config.subscriptions.first());
+    let (cluster, subscription) = parts.context("the configuration names no subscription")?;
     let mut teller = Teller::default();
+    let reading = direct::read(cluster, subscription, job.deadline, |records| {
+        // If nobody listens, nobody needs to know.
+        teller.progress(records).unwrap_or_default();
+    })?;
     let Reading {
         records,
         bytes,
         read,
         committed,
-    } = direct::read(&cluster, &job.topic, &job.group, job.deadline, |records| {
-        // If nobody listens, nobody needs to know.
-        teller.progress(records).unwrap_or_default();
-    })?;
+    } = reading;
     Ok(Measured {
         records,
         bytes,
@@ -125,14 +125,4 @@ async fn subscribe(job: &Job) -> Result<Measured> {
         committed_seconds: None,
         cpu_seconds: None,
     })
-}
-
-/// The first cluster of a configuration.
-fn cluster(config: &Path) -> Result<Cluster> {
-    let config = config::load(config, [])?;
-    config
-        .clusters
-        .into_iter()
-        .next()
-        .context("the configuration names no cluster")
 }

@@ -25,8 +25,8 @@ use crate::{
     broker::kafka::{
         bulk::{Acks, Bulk, Record},
         embedded::{self, Embedded},
-        probe::{Probe, Progress},
         topics::Topics,
+        witness::{Progress, Witness},
     },
     cli::target::{CLUSTER, Target, configuration},
     config::Cluster,
@@ -158,7 +158,7 @@ impl Stage {
             let bar = bar("writing", records);
             fill(&cluster, &topic, records, size, partitions, &bar)?;
             bar.finish_and_clear();
-            let lanes = Probe::new(&cluster, &topic)?.progress(&topic, REQUEST)?;
+            let lanes = Witness::new(&cluster, &topic)?.progress(&topic, REQUEST)?;
             let kept: i64 = lanes.iter().map(|lane| lane.end - lane.start).sum();
             if u64::try_from(kept) != Ok(records) {
                 bail!("{records} records were written, but the topic holds {kept}");
@@ -223,8 +223,6 @@ impl Stage {
     fn start(&self, role: Role, group: &str, address: SocketAddr) -> Result<Child> {
         let job = Job {
             config: self.write_config(group, address)?,
-            topic: self.topic.clone(),
-            group: group.to_owned(),
             address: format!("http://{address}"),
             records: self.plan.records,
             credit: self.plan.credit,
@@ -252,6 +250,11 @@ impl Stage {
         };
         subscription.insert("topics".to_owned(), vec![topic].into());
         subscription.insert("group".to_owned(), group.into());
+        if self.plan.embedded {
+            // Joining the embedded broker's groups can take as long as a session lasts.
+            let consumer = toml::Table::from_iter([("session.timeout.ms".to_owned(), 6000.into())]);
+            subscription.insert("consumer".to_owned(), consumer.into());
+        }
         let dead_letter = toml::Table::from_iter([("topic".to_owned(), dead(topic).into())]);
         subscription.insert("dead_letter".to_owned(), dead_letter.into());
         let cluster = self.target.table().context("no cluster")?;
@@ -278,14 +281,14 @@ impl Stage {
     ) -> Result<()> {
         let (cluster, topic) = (self.cluster.clone(), self.topic.clone());
         let (group, ends) = (group.to_owned(), ends.to_vec());
-        let probe = spawn_blocking(move || Probe::new(&cluster, &group)).await??;
+        let witness = spawn_blocking(move || Witness::new(&cluster, &group)).await??;
         let until = Instant::now() + deadline;
         let partitions: Vec<i32> = ends.iter().map(|lane| lane.partition).collect();
-        let mut asked = (probe, topic, partitions);
+        let mut asked = (witness, topic, partitions);
         loop {
             let (committed, back) = spawn_blocking(move || {
-                let (probe, topic, partitions) = &asked;
-                let committed = probe.committed(topic, partitions, REQUEST);
+                let (witness, topic, partitions) = &asked;
+                let committed = witness.committed(topic, partitions, REQUEST);
                 committed.map(|committed| (committed, asked))
             })
             .await??;

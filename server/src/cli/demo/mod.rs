@@ -4,9 +4,11 @@
 //! socket: it acks orders, fails some once, and rejects those that are no JSON. What
 //! the summary says of positions and dead letters is read from the broker.
 
-use std::{io::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
+
+use super::output;
 
 mod gateway;
 mod ledger;
@@ -63,11 +65,10 @@ pub struct Args {
 /// A part could not be started, or failed.
 pub async fn run(args: Args) -> Result<ExitCode> {
     let ended = play::run(&args).await?;
-    let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&ended.summary)?)?;
+        output::line(&serde_json::to_string(&ended.summary)?)?;
     } else {
-        writeln!(out, "{}", ended.summary.table())?;
+        output::line(&ended.summary.table())?;
     }
     Ok(
         match (ended.interrupted && args.once, ended.summary.complete) {

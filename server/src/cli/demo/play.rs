@@ -190,9 +190,10 @@ impl Play {
                 counts,
                 look,
             };
-            self.view.show(&now);
             let done = self.written.has_begun() && now.look.all_committed();
-            if self.ending && (done || Instant::now() >= until) {
+            let end = self.ending && (done || Instant::now() >= until);
+            self.view.show(&now, end);
+            if end {
                 return Ok(());
             }
             sleep(TICK).await;

@@ -150,7 +150,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::kafka::probe::Progress;
+    use crate::broker::kafka::witness::Progress;
 
     fn look(committed: &[(Option<i64>, i64)]) -> Look {
         let lanes = (0..)

@@ -57,8 +57,8 @@ impl View {
         }
     }
 
-    /// Shows how it stands.
-    pub(super) fn show(&mut self, now: &Now) {
+    /// Shows how it stands; the `end` is never left out.
+    pub(super) fn show(&mut self, now: &Now, end: bool) {
         match self {
             Self::Bars {
                 all,
@@ -75,7 +75,7 @@ impl View {
                 }
             }
             Self::Lines { last } => {
-                if last.is_none_or(|last| last.elapsed() >= LINE) {
+                if end || last.is_none_or(|last| last.elapsed() >= LINE) {
                     *last = Some(Instant::now());
                     say(&line(now));
                 }
@@ -141,7 +141,7 @@ fn line(now: &Now) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::kafka::probe::Progress;
+    use crate::broker::kafka::witness::Progress;
 
     #[test]
     fn line_tells_verdicts_and_positions() {

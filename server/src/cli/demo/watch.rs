@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use super::{DEAD_LETTERS, GROUP, ORDERS};
 use crate::{
-    broker::kafka::probe::{Probe, Progress, Seen},
+    broker::kafka::witness::{Progress, Seen, Witness},
     config::Cluster,
 };
 
@@ -33,26 +33,26 @@ pub(super) struct Look {
 /// Asks the broker.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    probe: Arc<Probe>,
+    witness: Arc<Witness>,
 }
 
 impl Watch {
     /// # Errors
     /// The client library refuses its settings.
     pub(super) async fn new(cluster: Cluster) -> Result<Self> {
-        let probe = spawn_blocking(move || Probe::new(&cluster, GROUP)).await??;
+        let witness = spawn_blocking(move || Witness::new(&cluster, GROUP)).await??;
         Ok(Self {
-            probe: Arc::new(probe),
+            witness: Arc::new(witness),
         })
     }
 
     /// # Errors
     /// The broker does not answer.
     pub(super) async fn look(&self) -> Result<Look> {
-        let probe = Arc::clone(&self.probe);
+        let witness = Arc::clone(&self.witness);
         spawn_blocking(move || {
-            let lanes = probe.progress(ORDERS, LOOK)?;
-            let dead = probe.progress(DEAD_LETTERS, LOOK)?;
+            let lanes = witness.progress(ORDERS, LOOK)?;
+            let dead = witness.progress(DEAD_LETTERS, LOOK)?;
             let dead_letters = dead.iter().map(|lane| lane.end.unsigned_abs()).sum();
             Ok(Look {
                 lanes,
@@ -68,15 +68,15 @@ impl Watch {
     /// # Errors
     /// The broker does not answer, or the end was not reached in time.
     pub(super) async fn dead_letters(&self) -> Result<u64> {
-        let probe = Arc::clone(&self.probe);
+        let witness = Arc::clone(&self.witness);
         spawn_blocking(move || {
-            let dropped: u64 = probe
+            let dropped: u64 = witness
                 .progress(DEAD_LETTERS, LOOK)?
                 .iter()
                 .map(|lane| lane.start.unsigned_abs())
                 .sum();
             let mut sources = BTreeSet::new();
-            probe.read(DEAD_LETTERS, LOOK, |letter| {
+            witness.read(DEAD_LETTERS, LOOK, |letter| {
                 sources.insert(source(&letter));
             })?;
             Ok(dropped + u64::try_from(sources.len()).unwrap_or(u64::MAX))

@@ -2,7 +2,7 @@
 //! committed positions, and the records of a topic from start to end. Commands use
 //! it to check the gateway against the broker instead of believing it.
 //!
-//! Every call blocks. A probe never joins its group and never commits.
+//! Every call blocks. A witness never joins its group and never commits.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,13 @@ use std::{
 };
 
 use rdkafka::{
-    ClientConfig, Offset, TopicPartitionList,
+    Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
-    error::KafkaError,
+    error::{KafkaError, KafkaResult},
     message::{Headers as _, Message as _},
 };
 
+use super::{error, settings};
 use crate::{
     broker::{Error, ErrorKind},
     config::Cluster,
@@ -53,25 +54,18 @@ pub struct Seen {
 }
 
 /// Asks one cluster about one group.
-pub struct Probe {
+pub struct Witness {
     consumer: BaseConsumer,
 }
 
-impl Probe {
+impl Witness {
     /// Makes a client. Does not wait for the cluster.
     ///
     /// # Errors
     /// The client library refuses the cluster's properties.
     pub fn new(cluster: &Cluster, group: &str) -> Result<Self, Error> {
-        let mut config = ClientConfig::new();
+        let mut config = settings::probe(cluster);
         config
-            .set("client.id", "ackgate-probe")
-            .set("log.connection.close", "false");
-        for (name, value) in &cluster.properties {
-            config.set(name, value);
-        }
-        config
-            .set("bootstrap.servers", cluster.bootstrap.join(","))
             .set("group.id", group)
             .set("enable.auto.commit", "false")
             .set("auto.offset.reset", "earliest")
@@ -80,7 +74,7 @@ impl Probe {
             .set("fetch.queue.backoff.ms", "5");
         let consumer = config
             .create()
-            .map_err(|error| super::bulk::settings_refused(&error))?;
+            .map_err(|error| error::mapped(&error, "settings of the client"))?;
         Ok(Self { consumer })
     }
 
@@ -126,10 +120,9 @@ impl Probe {
         let committed = self.committed(topic, &partitions, left())?;
         let mut progress = Vec::with_capacity(partitions.len());
         for partition in partitions {
-            let (start, end) = self
-                .consumer
-                .fetch_watermarks(topic, partition, left())
-                .map_err(|error| failed(topic, &error))?;
+            let (start, end) = self.patiently(topic, until, |left| {
+                self.consumer.fetch_watermarks(topic, partition, left)
+            })?;
             let committed = committed.get(&partition).copied();
             progress.push(Progress {
                 partition,
@@ -156,10 +149,10 @@ impl Probe {
         for partition in partitions {
             list.add_partition(topic, *partition);
         }
-        let list = self
-            .consumer
-            .committed_offsets(list, deadline)
-            .map_err(|error| failed(topic, &error))?;
+        let until = Instant::now() + deadline;
+        let list = self.patiently(topic, until, |left| {
+            self.consumer.committed_offsets(list.clone(), left)
+        })?;
         let mut committed = BTreeMap::new();
         for element in list.elements() {
             element.error().map_err(|error| failed(topic, &error))?;
@@ -168,6 +161,28 @@ impl Probe {
             }
         }
         Ok(committed)
+    }
+
+    /// Asks again while the answer is one that passes: a broker that has just started
+    /// does not know yet which groups it coordinates.
+    fn patiently<T>(
+        &self,
+        topic: &str,
+        until: Instant,
+        mut ask: impl FnMut(Duration) -> KafkaResult<T>,
+    ) -> Result<T, Error> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let error = match ask(left) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => failed(topic, &error),
+            };
+            if error.kind != ErrorKind::Transient || Instant::now() >= until {
+                return Err(error);
+            }
+            // Nothing is assigned: this only waits.
+            drop(self.consumer.poll(POLL));
+        }
     }
 
     /// Reads every record that `topic` holds now. Returns their number.
@@ -233,9 +248,9 @@ impl Probe {
     }
 }
 
-impl std::fmt::Debug for Probe {
+impl std::fmt::Debug for Witness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Probe").finish_non_exhaustive()
+        f.debug_struct("Witness").finish_non_exhaustive()
     }
 }
 
@@ -256,10 +271,7 @@ fn seen(record: &rdkafka::message::BorrowedMessage<'_>) -> Seen {
 }
 
 fn failed(topic: &str, error: &KafkaError) -> Error {
-    Error {
-        kind: ErrorKind::Transient,
-        detail: format!("asking about {topic}: {error}"),
-    }
+    error::mapped(error, &format!("asking about {topic}"))
 }
 
 #[cfg(test)]
@@ -308,10 +320,10 @@ mod tests {
     #[test]
     fn records_are_read_byte_for_byte_up_to_the_end() {
         let (_broker, cluster) = setting(10);
-        let probe = Probe::new(&cluster, "g").unwrap();
+        let witness = Witness::new(&cluster, "g").unwrap();
         for _ in 0..2 {
             let mut seen = Vec::new();
-            let count = probe
+            let count = witness
                 .read("orders", DEADLINE, |record| seen.push(record))
                 .unwrap();
             assert_eq!((count, seen.len()), (10, 10));
@@ -336,18 +348,18 @@ mod tests {
     #[test]
     fn empty_topic_is_read_at_once() {
         let (_broker, cluster) = setting(0);
-        let probe = Probe::new(&cluster, "g").unwrap();
-        assert_eq!(probe.read("orders", DEADLINE, |_| {}).unwrap(), 0);
+        let witness = Witness::new(&cluster, "g").unwrap();
+        assert_eq!(witness.read("orders", DEADLINE, |_| {}).unwrap(), 0);
     }
 
     #[test]
     fn progress_shows_log_ends_and_committed_positions() {
         let (_broker, cluster) = setting(10);
-        let probe = Probe::new(&cluster, "g").unwrap();
+        let witness = Witness::new(&cluster, "g").unwrap();
         let mut list = TopicPartitionList::new();
         list.add_partition_offset("orders", 1, Offset::Offset(4))
             .unwrap();
-        probe.consumer.commit(&list, CommitMode::Sync).unwrap();
+        witness.consumer.commit(&list, CommitMode::Sync).unwrap();
         let lane = |partition, end, committed| Progress {
             partition,
             start: 0,
@@ -355,7 +367,7 @@ mod tests {
             committed,
         };
         assert_eq!(
-            probe.progress("orders", DEADLINE).unwrap(),
+            witness.progress("orders", DEADLINE).unwrap(),
             [lane(0, 3, None), lane(1, 7, Some(4))]
         );
     }
@@ -364,8 +376,8 @@ mod tests {
     fn dead_cluster_is_an_error_within_the_deadline() {
         let (broker, cluster) = setting(0);
         broker.set_reachable(false).unwrap();
-        let probe = Probe::new(&cluster, "g").unwrap();
-        probe
+        let witness = Witness::new(&cluster, "g").unwrap();
+        witness
             .progress("orders", Duration::from_millis(300))
             .unwrap_err();
     }

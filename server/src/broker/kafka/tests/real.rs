@@ -67,14 +67,15 @@ async fn stamped(bootstrap: &str, topic: &str, times: &[i64]) {
 #[ignore = "needs Apache Kafka at ACKGATE_TEST_BOOTSTRAP"]
 async fn timestamp_begins_at_the_first_record_at_or_after_it() {
     let bootstrap = bootstrap();
-    let topic = topic(
-        &bootstrap,
-        1,
-        &[("message.timestamp.before.max.ms", "9223372036854775807")],
-    );
-    let topic = topic.await;
-    stamped(&bootstrap, &topic, &[1_000, 2_000, 3_000]).await;
-    for (time, start) in [(0, 0), (1_500, 1), (3_000, 2), (3_001, 3)] {
+    let topic = topic(&bootstrap, 1, &[]).await;
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_millis();
+    // Recent enough for retention, and in the past.
+    let base = i64::try_from(now).unwrap() - 100_000;
+    stamped(&bootstrap, &topic, &[base, base + 10, base + 20]).await;
+    for (time, start) in [(0, 0), (base + 5, 1), (base + 20, 2), (base + 21, 3)] {
         let group = format!("{topic}-{time}");
         let subscription = subscription(&[&topic], &group, StartAt::Timestamp(time));
         let mut member = Member::join(&bootstrap, &subscription);
@@ -107,6 +108,28 @@ async fn commits_seeks_and_restarts_go_on_where_they_should() {
     let mut member = Member::join(&bootstrap, &subscription);
     assert_eq!(member.lane().await.start.unwrap().get(), 6);
     member.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Apache Kafka at ACKGATE_TEST_BOOTSTRAP"]
+async fn close_leaves_the_group_at_once() {
+    let bootstrap = bootstrap();
+    let topic = topic(&bootstrap, 1, &[]).await;
+    let mut subscription = subscription(&[&topic], &topic, StartAt::Earliest);
+    // Whoever does not leave keeps its lanes for a session of 45 s.
+    subscription.consumer_properties.clear();
+    let mut first = Member::join(&bootstrap, &subscription);
+    first.lane().await;
+    let begin = Instant::now();
+    first.close().await;
+    let mut second = Member::join(&bootstrap, &subscription);
+    second.lane().await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begin.elapsed()
+    );
+    second.close().await;
 }
 
 #[tokio::test]

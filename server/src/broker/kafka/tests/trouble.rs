@@ -153,10 +153,11 @@ async fn fatal_error_builds_the_consumer_again() {
     let mock = mock(TOPIC, 1);
     let bootstrap = mock.bootstrap_servers();
     fill(&bootstrap, TOPIC, 0, 0..1).await;
-    let mut member = Member::join(
-        &bootstrap,
-        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
-    );
+    let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    // Only static members meet this error; librdkafka counts on it.
+    let instance = ("group.instance.id".to_owned(), "one".to_owned());
+    subscription.consumer_properties.push(instance);
+    let mut member = Member::join(&bootstrap, &subscription);
     let lane = member.lane().await;
     mock.request_errors(
         RDKafkaApiKey::Heartbeat,

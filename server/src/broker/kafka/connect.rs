@@ -88,12 +88,7 @@ impl Connect for KafkaConnect {
         let built = worker
             .build()
             .map_err(|error| errors::mapped(&error, "settings of the consumer"))?;
-        let ending = Arc::new(Ending {
-            told: AtomicBool::new(false),
-            over: Mutex::new(false),
-            end: Condvar::new(),
-            events,
-        });
+        let ending = Arc::new(Ending::new(events));
         let last = Last(Arc::clone(&ending));
         thread::Builder::new()
             .name("kafka-consumer".to_owned())
@@ -188,30 +183,36 @@ impl Drop for KafkaConsumer {
     }
 }
 
-/// Sees to it that [`Event::Closed`] is sent, once.
+/// Sees to it that [`Event::Closed`] is sent, once and last.
 #[derive(Debug)]
 struct Ending {
-    told: AtomicBool,
+    /// Taken by whoever tells, so that the queue ends after the last event.
+    events: Mutex<Option<mpsc::Sender<Event>>>,
     over: Mutex<bool>,
     end: Condvar,
-    events: mpsc::Sender<Event>,
 }
 
 impl Ending {
+    fn new(events: mpsc::Sender<Event>) -> Self {
+        Self {
+            events: Mutex::new(Some(events)),
+            over: Mutex::new(false),
+            end: Condvar::new(),
+        }
+    }
+
     /// Waits for the thread's end; false if it has not come within `limit`.
     fn wait(&self, limit: Duration) -> bool {
         let mut over = self.over.lock();
-        !self
-            .end
-            .wait_while_for(&mut over, |over| !*over, limit)
-            .timed_out()
-            || *over
+        self.end.wait_while_for(&mut over, |over| !*over, limit);
+        *over
     }
 
     fn tell(&self) {
-        if !self.told.swap(true, Ordering::AcqRel) {
+        let events = self.events.lock().take();
+        if let Some(events) = events {
             // Nobody may listen any more, and then nobody misses it.
-            self.events.blocking_send(Event::Closed).ok();
+            events.blocking_send(Event::Closed).ok();
         }
     }
 }

@@ -489,6 +489,7 @@ impl Fetcher {
                 }
                 outbox.send(Event::Fetched(chunk));
             }
+            progress |= failure.is_some();
             let code = failure.and_then(|error| error.rdkafka_error_code());
             if let Some(code) = code.filter(|code| errors::ends_lane(*code)) {
                 lane.fail();

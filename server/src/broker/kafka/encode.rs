@@ -37,6 +37,10 @@ const HEADER_VALUE: u32 = 2;
 /// the value of such a header, so this takes its place with a null value.
 pub(super) const UNREADABLE_KEY: &str = "\u{FFFD}";
 
+/// Room of a chunk's buffer: the last record of a full chunk lies beyond its limit,
+/// and records of up to 16 KiB must not make the buffer grow each time.
+const ROOM: usize = CHUNK_BYTES + 16 * 1024;
+
 /// Gathers the records of one chunk. Its buffers are kept from chunk to chunk.
 #[derive(Debug)]
 pub(super) struct Encoder {
@@ -49,7 +53,7 @@ impl Encoder {
     /// An encoder with room for a usual chunk.
     pub(super) fn new() -> Self {
         Self {
-            bytes: BytesMut::with_capacity(CHUNK_BYTES),
+            bytes: BytesMut::with_capacity(ROOM),
             index: Vec::with_capacity(CHUNK_RECORDS),
             headers: BytesMut::new(),
         }
@@ -123,7 +127,7 @@ impl Encoder {
         // A full buffer goes out as it is. A small chunk is copied, so that it
         // does not pin a whole buffer for as long as its records are retained.
         let bytes = if self.bytes.len() >= CHUNK_BYTES / 2 {
-            let full = std::mem::replace(&mut self.bytes, BytesMut::with_capacity(CHUNK_BYTES));
+            let full = std::mem::replace(&mut self.bytes, BytesMut::with_capacity(ROOM));
             full.freeze()
         } else {
             let copy = Bytes::copy_from_slice(&self.bytes);

@@ -140,7 +140,7 @@ impl Context {
         let starts = if lanes.is_empty() {
             Ok(Vec::new())
         } else {
-            start::resolve(consumer, &lanes, self.plan.start)
+            start::resolve(consumer, &lanes, self.plan.start, &self.inbox)
         };
         let starts = match starts {
             Ok(starts) => starts,
@@ -314,7 +314,11 @@ impl Core {
         last: Vec<Commit>,
         deadline: Instant,
     ) {
-        let mut positions: BTreeMap<Generation, Position> = BTreeMap::new();
+        // The last words came last, so they replace what still waits.
+        let mut positions: BTreeMap<Generation, Position> = generations
+            .iter()
+            .filter_map(|generation| Some((*generation, self.commits.remove(generation)?)))
+            .collect();
         for Commit {
             generation,
             position,
@@ -324,12 +328,6 @@ impl Core {
                 positions.insert(generation, position);
             } else {
                 self.commits.insert(generation, position);
-            }
-        }
-        for generation in generations {
-            if let Some(waiting) = self.commits.remove(generation) {
-                let position = positions.entry(*generation).or_insert(waiting);
-                *position = waiting.max(*position);
             }
         }
         let placed = self

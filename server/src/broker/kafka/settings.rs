@@ -119,6 +119,9 @@ pub(super) fn producer(cluster: &Cluster, properties: &[(String, String)]) -> Cl
     for (name, value) in defaults {
         config.set(name, value);
     }
+    // After this long a topic counts as missing. Well below the delivery timeout,
+    // so that a record for one is refused with that reason.
+    config.set("topic.metadata.propagation.max.ms", "5000");
     config.set(
         "delivery.timeout.ms",
         DELIVERY_TIMEOUT.as_millis().to_string(),

@@ -17,7 +17,7 @@ use rdkafka::{
 };
 use tracing::warn;
 
-use super::{error, rebalance::Context};
+use super::{error, inbox::Inbox, rebalance::Context};
 use crate::{broker::Error, config::StartAt};
 
 /// For one look-up. Brokers answer within milliseconds; a coordinator that moves
@@ -67,7 +67,8 @@ impl Start {
     }
 }
 
-/// Finds the starts of `lanes`, in their order.
+/// Finds the starts of `lanes`, in their order. Gives up early if the consumer is
+/// to close.
 ///
 /// # Errors
 /// Kafka did not answer in time and starting all the same would be a guess.
@@ -75,9 +76,11 @@ pub(super) fn resolve(
     consumer: &BaseConsumer<Context>,
     lanes: &[(Arc<str>, i32)],
     at: StartAt,
+    inbox: &Inbox,
 ) -> Result<Vec<Start>, Error> {
     let deadline = Instant::now() + PATIENCE;
-    let committed = patiently(deadline, || {
+    let given_up = || inbox.closing() || Instant::now() + PAUSE >= deadline;
+    let committed = patiently(given_up, || {
         let list = consumer.committed_offsets(list(lanes, Offset::Invalid), LOOKUP_TIMEOUT)?;
         offsets(&list, lanes)
     });
@@ -101,7 +104,7 @@ pub(super) fn resolve(
         .filter(|(_, start)| start.is_none())
         .map(|(lane, _)| lane.clone())
         .collect();
-    let mut found = begin(consumer, &fresh, at, deadline)?.into_iter();
+    let mut found = begin(consumer, &fresh, at, given_up)?.into_iter();
     for start in &mut starts {
         if start.is_none() {
             *start = found.next();
@@ -118,7 +121,7 @@ fn begin(
     consumer: &BaseConsumer<Context>,
     lanes: &[(Arc<str>, i32)],
     at: StartAt,
-    deadline: Instant,
+    given_up: impl Fn() -> bool,
 ) -> Result<Vec<Start>, Error> {
     if lanes.is_empty() {
         return Ok(Vec::new());
@@ -129,7 +132,7 @@ fn begin(
         StartAt::Latest => Ok(edge(consumer, lanes, Offset::End)),
         StartAt::Timestamp(ms) => {
             let time = Offset::Offset(ms.max(0));
-            let found = patiently(deadline, || search(consumer, lanes, time))
+            let found = patiently(given_up, || search(consumer, lanes, time))
                 .map_err(|error| error::mapped(&error, "look-up of positions by time"))?;
             let mut ends = edge(consumer, lanes, Offset::End).into_iter();
             Ok(found
@@ -201,11 +204,14 @@ fn position(offset: Offset) -> Option<Position> {
     }
 }
 
-/// Tries until `deadline`.
-fn patiently<T>(deadline: Instant, mut ask: impl FnMut() -> KafkaResult<T>) -> KafkaResult<T> {
+/// Asks until there is an answer, or until it is `given_up`.
+fn patiently<T>(
+    given_up: impl Fn() -> bool,
+    mut ask: impl FnMut() -> KafkaResult<T>,
+) -> KafkaResult<T> {
     loop {
         let result = ask();
-        if result.is_ok() || Instant::now() + PAUSE >= deadline {
+        if result.is_ok() || given_up() {
             return result;
         }
         std::thread::park_timeout(PAUSE);

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ackgate_lane::Generation;
+use ackgate_lane::{Generation, Position};
 use rdkafka::Offset;
 
 use super::support::{Member, commit, committed, fetched, fill, mock, subscription, values};
 use crate::{
-    broker::{ErrorKind, Event},
+    broker::{Commit, ErrorKind, Event},
     config::StartAt,
 };
 
@@ -245,39 +245,45 @@ async fn seek_right_after_the_assignment_is_done() {
 }
 
 #[tokio::test]
-async fn close_leaves_the_group_at_once() {
+async fn close_revokes_commits_and_ends() {
     let mock = mock(TOPIC, 1);
     let bootstrap = mock.bootstrap_servers();
-    let subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
-    let mut first = Member::join(&bootstrap, &subscription);
-    first.lane().await;
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
+    );
+    let lane = member.lane().await;
     let begin = Instant::now();
-    first.consumer.close();
-    let mut revoked = false;
-    first
-        .until(|event| {
-            match event {
-                Event::Revoking { lost, reply, .. } => {
-                    assert!(!lost);
-                    reply.send(Vec::new()).unwrap();
-                }
-                Event::Revoked(_) => revoked = true,
-                Event::Closed => return Some(()),
-                _ => {}
+    member.consumer.close();
+    let last = Commit {
+        generation: lane.generation,
+        position: Position::new(5),
+    };
+    let mut steps = Vec::new();
+    loop {
+        match member.event().await {
+            Event::Revoking { lost, reply, .. } => {
+                assert!(!lost);
+                reply.send(vec![last]).unwrap();
+                steps.push("revoking");
             }
-            None
-        })
-        .await;
-    assert!(revoked, "lanes are revoked before the end");
-    // A member that did not leave keeps its lanes for session.timeout.ms, 45 s.
-    let mut second = Member::join(&bootstrap, &subscription);
-    second.lane().await;
+            Event::Committed { commit, result } => {
+                assert_eq!(commit, last);
+                result.unwrap();
+                steps.push("committed");
+            }
+            Event::Revoked(_) => steps.push("revoked"),
+            Event::Closed => break,
+            _ => {}
+        }
+    }
+    assert_eq!(steps, ["revoking", "committed", "revoked"]);
     assert!(
-        begin.elapsed() < Duration::from_secs(30),
+        begin.elapsed() < Duration::from_secs(10),
         "{:?}",
         begin.elapsed()
     );
-    second.close().await;
+    assert_eq!(committed(&bootstrap, GROUP, TOPIC, 0), Offset::Offset(5));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 mod consume;
 mod probe;
 mod produce;
+mod real;
 mod rebalance;
 mod start;
 pub(super) mod support;

@@ -61,10 +61,11 @@ async fn moved(properties: &[(&str, &str)]) {
         fill(&bootstrap, TOPIC, partition, 0..10).await;
     }
     let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
-    subscription.consumer_properties = properties
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    subscription.consumer_properties.extend(
+        properties
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
     let mut first = Member::join(&bootstrap, &subscription);
     let lanes = first.lanes(LANES).await;
     let mut second = Member::join(&bootstrap, &subscription);

@@ -76,7 +76,11 @@ pub(in crate::broker::kafka) fn subscription(
         linger: Duration::ZERO,
         revoke_drain: Duration::from_secs(5),
         dead_letter: None,
-        consumer_properties: Vec::new(),
+        // When a member leaves, the mock cluster waits for most of a session.
+        consumer_properties: vec![
+            ("session.timeout.ms".to_owned(), "4000".to_owned()),
+            ("heartbeat.interval.ms".to_owned(), "500".to_owned()),
+        ],
     }
 }
 
@@ -161,6 +165,12 @@ impl Member {
         subscription: &Subscription,
         events: usize,
     ) -> Self {
+        // Shown with the output of a failed test, as far as `RUST_LOG` says.
+        tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+            .with_test_writer()
+            .try_init()
+            .ok();
         let (sender, receiver) = mpsc::channel(events);
         let connect = KafkaConnect::new(&cluster(bootstrap), subscription);
         Self {

@@ -116,6 +116,75 @@ async fn refused_commit_is_answered_and_the_next_one_goes_through() {
 }
 
 #[tokio::test]
+async fn lost_assignment_is_told_as_lost_and_comes_again() {
+    let mock = mock(TOPIC, 1);
+    let bootstrap = mock.bootstrap_servers();
+    fill(&bootstrap, TOPIC, 0, 0..1).await;
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
+    );
+    let lane = member.lane().await;
+    mock.request_errors(
+        RDKafkaApiKey::Heartbeat,
+        &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID],
+    );
+    let lost = member
+        .until(|event| match event {
+            Event::Revoking {
+                generations, lost, ..
+            } => {
+                assert_eq!(generations, [lane.generation]);
+                Some(lost)
+            }
+            _ => None,
+        })
+        .await;
+    assert!(lost);
+    let again = member.lane().await;
+    assert!(again.generation > lane.generation);
+    member.grant(again.generation, 1);
+    assert_eq!(member.offsets(1).await, [0]);
+    member.close().await;
+}
+
+#[tokio::test]
+async fn fatal_error_builds_the_consumer_again() {
+    let mock = mock(TOPIC, 1);
+    let bootstrap = mock.bootstrap_servers();
+    fill(&bootstrap, TOPIC, 0, 0..1).await;
+    let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    // Only static members meet this error; librdkafka counts on it.
+    let instance = ("group.instance.id".to_owned(), "one".to_owned());
+    subscription.consumer_properties.push(instance);
+    let mut member = Member::join(&bootstrap, &subscription);
+    let lane = member.lane().await;
+    mock.request_errors(
+        RDKafkaApiKey::Heartbeat,
+        &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID],
+    );
+    let (mut rebuilding, mut revoked) = (false, false);
+    let again = loop {
+        match member.event().await {
+            Event::Cluster(ClusterState::Rebuilding { detail }) => {
+                assert!(!detail.is_empty());
+                rebuilding = true;
+            }
+            Event::Revoked(generations) => {
+                assert_eq!(generations, [lane.generation]);
+                revoked = true;
+            }
+            Event::Assigned(mut lanes) if !lanes.is_empty() => break lanes.remove(0),
+            _ => {}
+        }
+    };
+    assert!(rebuilding && revoked);
+    member.grant(again.generation, 1);
+    assert_eq!(member.offsets(1).await, [0]);
+    member.close().await;
+}
+
+#[tokio::test]
 async fn topics_that_librdkafka_would_misread_are_refused() {
     for topic in ["", "a\0b", "^pattern", "a b"] {
         let (sender, _events) = tokio::sync::mpsc::channel(1);

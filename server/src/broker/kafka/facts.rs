@@ -8,9 +8,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::executor::block_on;
 use parking_lot::Mutex;
 use rdkafka::{
-    ClientContext,
+    ClientConfig, ClientContext,
     admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier},
     config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer as _, ConsumerContext},
     error::{IsError, KafkaError, RDKafkaErrorCode},
     metadata::{Metadata, MetadataTopic},
 };
@@ -21,9 +22,15 @@ use crate::{
     config::Cluster,
 };
 
+/// Events looked at for a reason. Few come within one timeout.
+const EVENTS: usize = 100;
+
 /// A connection for asking questions.
 pub struct Probe {
-    admin: AdminClient<Listener>,
+    /// Asks for metadata; without a group it joins nothing. An admin client would
+    /// do, but tells nobody why it cannot connect.
+    client: BaseConsumer<Listener>,
+    config: ClientConfig,
     /// The last connection error, which says more than a timeout.
     reason: Arc<Mutex<Option<String>>>,
     timeout: Duration,
@@ -77,12 +84,13 @@ impl Probe {
     /// librdkafka refuses the settings.
     pub fn new(cluster: &Cluster, timeout: Duration) -> Result<Self, Error> {
         let reason = Arc::default();
-        let listener = Listener(Arc::clone(&reason));
-        let admin = settings::probe(cluster)
-            .create_with_context(listener)
+        let config = settings::probe(cluster);
+        let client = config
+            .create_with_context(Listener(Arc::clone(&reason)))
             .map_err(|error| error::mapped(&error, "settings of the client"))?;
         Ok(Self {
-            admin,
+            client,
+            config,
             reason,
             timeout,
         })
@@ -132,8 +140,7 @@ impl Probe {
     }
 
     fn metadata(&self, topic: &str) -> Result<Metadata, Error> {
-        self.admin
-            .inner()
+        self.client
             .fetch_metadata(Some(topic), self.timeout)
             .map_err(|error| {
                 if matches!(error, KafkaError::Nul(_)) {
@@ -144,18 +151,31 @@ impl Probe {
                     };
                 }
                 let mut mapped = error::mapped(&error, "no broker answers");
-                if let Some(reason) = self.reason.lock().clone() {
+                if let Some(reason) = self.reason() {
                     mapped.detail = format!("no broker answers: {reason}");
                 }
                 mapped
             })
     }
 
+    /// Why connecting failed last; known once events have been polled.
+    fn reason(&self) -> Option<String> {
+        for _ in 0..EVENTS {
+            // Metadata was asked for, nothing else: there are no records.
+            drop(self.client.poll(Duration::ZERO));
+        }
+        self.reason.lock().clone()
+    }
+
     /// `None` where the broker does not tell, as when access to it is denied.
     fn config(&self, topic: &str) -> Option<ConfigResource> {
+        let admin: AdminClient<Listener> = self
+            .config
+            .create_with_context(Listener(Arc::clone(&self.reason)))
+            .ok()?;
         let options = AdminOptions::new().request_timeout(Some(self.timeout));
         let topics = [ResourceSpecifier::Topic(topic)];
-        let asked = self.admin.describe_configs(&topics, &options);
+        let asked = admin.describe_configs(&topics, &options);
         block_on(asked).ok()?.into_iter().next()?.ok()
     }
 }
@@ -197,3 +217,5 @@ impl ClientContext for Listener {
         }
     }
 }
+
+impl ConsumerContext for Listener {}

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use ackgate_lane::{Generation, Position};
 use rdkafka::Offset;
 
-use super::support::{Member, commit, committed, fetched, fill, mock, subscription, values};
+use super::support::{
+    Member, commit, committed, fetched, fill, mock, restless, subscription, values,
+};
 use crate::{
     broker::{Commit, ErrorKind, Event},
     config::StartAt,
@@ -140,7 +142,7 @@ async fn commit_lands_and_is_read_back() {
     let mock = mock(TOPIC, 2);
     let bootstrap = mock.bootstrap_servers();
     fill(&bootstrap, TOPIC, 1, 0..10).await;
-    let subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    let subscription = restless(subscription(&[TOPIC], GROUP, StartAt::Earliest));
     let mut member = Member::join(&bootstrap, &subscription);
     let lane = member.lanes(2).await.remove(1);
     member.commit(lane.generation, 7).await.unwrap();

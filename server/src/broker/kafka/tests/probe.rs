@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use super::support::{PATIENCE, cluster, mock};
+use super::support::{cluster, mock};
 use crate::broker::kafka::{PartitionFacts, Probe};
 
 #[test]
 fn topics_are_described() {
     let mock = mock("orders", 2);
-    let probe = Probe::new(&cluster(&mock.bootstrap_servers()), PATIENCE).unwrap();
+    // Settings are asked for in vain.
+    let timeout = Duration::from_secs(2);
+    let probe = Probe::new(&cluster(&mock.bootstrap_servers()), timeout).unwrap();
     assert_eq!(probe.brokers().unwrap(), 1);
     let topic = probe.topic("orders").unwrap().unwrap();
     let partition = |id| PartitionFacts {

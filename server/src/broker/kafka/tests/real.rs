@@ -13,6 +13,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 
+use super::rebalance::move_lanes;
 use super::support::{Member, PATIENCE, cluster, committed, fill, subscription};
 use crate::{
     broker::{ErrorKind, Outgoing, Producer as _, kafka::KafkaProducer, kafka::Probe},
@@ -115,9 +116,8 @@ async fn commits_seeks_and_restarts_go_on_where_they_should() {
 async fn close_leaves_the_group_at_once() {
     let bootstrap = bootstrap();
     let topic = topic(&bootstrap, 1, &[]).await;
-    let mut subscription = subscription(&[&topic], &topic, StartAt::Earliest);
+    let subscription = subscription(&[&topic], &topic, StartAt::Earliest);
     // Whoever does not leave keeps its lanes for a session of 45 s.
-    subscription.consumer_properties.clear();
     let mut first = Member::join(&bootstrap, &subscription);
     first.lane().await;
     let begin = Instant::now();
@@ -130,6 +130,17 @@ async fn close_leaves_the_group_at_once() {
         begin.elapsed()
     );
     second.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Apache Kafka at ACKGATE_TEST_BOOTSTRAP"]
+async fn lanes_move_with_their_last_commit_cooperatively_and_eagerly() {
+    let bootstrap = bootstrap();
+    for eager in [false, true] {
+        let topic = topic(&bootstrap, 4, &[]).await;
+        let subscription = subscription(&[&topic], &topic, StartAt::Earliest);
+        move_lanes(&bootstrap, &topic, subscription, eager).await;
+    }
 }
 
 #[tokio::test]

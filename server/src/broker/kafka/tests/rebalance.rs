@@ -5,10 +5,10 @@ use std::time::Duration;
 use ackgate_lane::{Generation, Position};
 use rdkafka::Offset;
 
-use super::support::{Member, committed, fill, mock, subscription};
+use super::support::{Member, committed, fill, mock, restless, subscription};
 use crate::{
     broker::{Commit, ErrorKind, Event},
-    config::StartAt,
+    config::{StartAt, Subscription},
 };
 
 const TOPIC: &str = "orders";
@@ -54,24 +54,28 @@ async fn give_up(member: &mut Member, count: usize, position: u64) -> Vec<Genera
     gone
 }
 
-async fn moved(properties: &[(&str, &str)]) {
-    let mock = mock(TOPIC, PARTITIONS);
-    let bootstrap = mock.bootstrap_servers();
+/// Two members share a topic of four partitions, then the second leaves.
+pub(super) async fn move_lanes(
+    bootstrap: &str,
+    topic: &str,
+    mut subscription: Subscription,
+    eager: bool,
+) {
     for partition in 0..PARTITIONS {
-        fill(&bootstrap, TOPIC, partition, 0..10).await;
+        fill(bootstrap, topic, partition, 0..10).await;
     }
-    let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
-    subscription.consumer_properties.extend(
-        properties
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    );
-    let mut first = Member::join(&bootstrap, &subscription);
+    if eager {
+        let strategy = (
+            "partition.assignment.strategy".to_owned(),
+            "range".to_owned(),
+        );
+        subscription.consumer_properties.push(strategy);
+    }
+    let mut first = Member::join(bootstrap, &subscription);
     let lanes = first.lanes(LANES).await;
-    let mut second = Member::join(&bootstrap, &subscription);
+    let mut second = Member::join(bootstrap, &subscription);
 
     // An eager group gives up everything and gets its half back.
-    let eager = !properties.is_empty();
     let leaving = if eager { LANES } else { LANES / 2 };
     let (gone, taken) = tokio::join!(give_up(&mut first, leaving, 6), second.lanes(LANES / 2));
     for lane in &taken {
@@ -90,7 +94,12 @@ async fn moved(properties: &[(&str, &str)]) {
         "a lane that is gone is not committed"
     );
     for lane in &taken {
-        let at = committed(&bootstrap, GROUP, TOPIC, lane.partition.partition);
+        let at = committed(
+            bootstrap,
+            &subscription.group,
+            topic,
+            lane.partition.partition,
+        );
         assert_eq!(at, Offset::Offset(6));
         second.grant(lane.generation, 4);
     }
@@ -132,19 +141,16 @@ async fn moved(properties: &[(&str, &str)]) {
 
 #[tokio::test]
 async fn lanes_move_with_their_last_commit() {
-    moved(&[]).await;
-}
-
-#[tokio::test]
-async fn lanes_move_in_an_eager_group_too() {
-    moved(&[("partition.assignment.strategy", "range")]).await;
+    let mock = mock(TOPIC, PARTITIONS);
+    let subscription = restless(subscription(&[TOPIC], GROUP, StartAt::Earliest));
+    move_lanes(&mock.bootstrap_servers(), TOPIC, subscription, false).await;
 }
 
 #[tokio::test]
 async fn driver_that_never_replies_delays_a_rebalance_and_does_not_stop_it() {
     let mock = mock(TOPIC, 2);
     let bootstrap = mock.bootstrap_servers();
-    let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    let mut subscription = restless(subscription(&[TOPIC], GROUP, StartAt::Earliest));
     subscription.revoke_drain = Duration::ZERO;
     let mut first = Member::join(&bootstrap, &subscription);
     let lanes = first.lanes(2).await;

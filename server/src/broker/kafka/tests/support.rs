@@ -76,11 +76,20 @@ pub(in crate::broker::kafka) fn subscription(
         linger: Duration::ZERO,
         revoke_drain: Duration::from_secs(5),
         dead_letter: None,
-        // When a member leaves, the mock cluster waits for most of a session.
-        consumer_properties: vec![
-            ("session.timeout.ms".to_owned(), "4000".to_owned()),
-            ("heartbeat.interval.ms".to_owned(), "500".to_owned()),
-        ],
+        consumer_properties: Vec::new(),
+    }
+}
+
+/// A subscription whose members come and go: when one leaves, the mock cluster
+/// waits for most of a session before it does anything.
+pub(in crate::broker::kafka) fn restless(subscription: Subscription) -> Subscription {
+    let properties = vec![
+        ("session.timeout.ms".to_owned(), "6000".to_owned()),
+        ("heartbeat.interval.ms".to_owned(), "500".to_owned()),
+    ];
+    Subscription {
+        consumer_properties: properties,
+        ..subscription
     }
 }
 

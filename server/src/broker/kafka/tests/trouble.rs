@@ -2,7 +2,7 @@
 
 use rdkafka::{mocking::MockCluster, types::RDKafkaApiKey, types::RDKafkaRespErr};
 
-use super::support::{Member, Mock, fill, mock, subscription};
+use super::support::{Member, Mock, fill, mock, restless, subscription};
 use crate::{
     broker::{ClusterState, ErrorKind, Event},
     config::StartAt,
@@ -153,7 +153,7 @@ async fn fatal_error_builds_the_consumer_again() {
     let mock = mock(TOPIC, 1);
     let bootstrap = mock.bootstrap_servers();
     fill(&bootstrap, TOPIC, 0, 0..1).await;
-    let mut subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    let mut subscription = restless(subscription(&[TOPIC], GROUP, StartAt::Earliest));
     // Only static members meet this error; librdkafka counts on it.
     let instance = ("group.instance.id".to_owned(), "one".to_owned());
     subscription.consumer_properties.push(instance);

@@ -26,6 +26,8 @@ pub(crate) struct Commits {
     due: Option<Time>,
     /// The last request failed: only a tick brings the next, whatever settles.
     failed: bool,
+    /// Ask without waiting for the tick.
+    hurry: bool,
 }
 
 impl Commits {
@@ -39,7 +41,14 @@ impl Commits {
             any: false,
             due: None,
             failed: false,
+            hurry: false,
         }
+    }
+
+    /// What has settled by now is asked for without waiting for the tick, once no
+    /// request is outstanding.
+    pub(crate) const fn hurry(&mut self) {
+        self.hurry = true;
     }
 
     /// Reading begins at `position`, if that was not known before.
@@ -62,11 +71,12 @@ impl Commits {
         settlements: u64,
     ) -> Option<Position> {
         if self.asked.is_some() || !self.is_news(floor) {
+            self.hurry &= self.asked.is_some();
             self.due = None;
             return None;
         }
         let due = *self.due.get_or_insert_with(|| next_tick(now, interval));
-        let early = !self.failed && self.settlements >= settlements;
+        let early = !self.failed && (self.hurry || self.settlements >= settlements);
         (early || due <= now).then(|| self.ask(floor))
     }
 
@@ -112,6 +122,7 @@ impl Commits {
         self.settlements = 0;
         self.due = None;
         self.failed = false;
+        self.hurry = false;
         floor
     }
 }
@@ -171,6 +182,26 @@ mod tests {
         commits.answered(at(409), CommitOutcome::Done);
         assert_eq!(commits.confirmed(), Some(at(409)));
         assert_eq!(poll(&mut commits, 9000, 409), None);
+    }
+
+    #[test]
+    fn hurry_does_not_wait_for_the_tick_but_for_the_outstanding_request() {
+        let mut commits = Commits::new(Some(at(0)), false);
+        commits.settled(5);
+        commits.hurry();
+        assert_eq!(poll(&mut commits, 10, 5), Some(at(5)));
+        commits.settled(5);
+        commits.hurry();
+        assert_eq!(poll(&mut commits, 11, 10), None);
+        commits.answered(at(5), CommitOutcome::Done);
+        assert_eq!(poll(&mut commits, 12, 10), Some(at(10)));
+        commits.answered(at(10), CommitOutcome::Done);
+        commits.settled(5);
+        assert_eq!(
+            poll(&mut commits, 13, 15),
+            None,
+            "haste is over with the request"
+        );
     }
 
     #[test]

@@ -131,6 +131,13 @@ impl Lane {
         self.end_turn(now);
     }
 
+    /// Commits what has settled by now without waiting for the interval: whoever
+    /// settled it has gone and expects it to be done.
+    pub fn commit_soon(&mut self, now: Time) {
+        self.commits.hurry();
+        self.end_turn(now);
+    }
+
     /// The time of [`Self::poll_timeout`] has come, or any other.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.phase == Phase::Done {

@@ -207,7 +207,10 @@ impl Driver {
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.touch(generation) {
                 match how {
-                    Departure::Closed => entry.lane.handle_subscriber_closed(now, subscriber),
+                    Departure::Closed => {
+                        entry.lane.handle_subscriber_closed(now, subscriber);
+                        entry.lane.commit_soon(now);
+                    }
                     Departure::Lost => entry.lane.handle_subscriber_lost(now, subscriber),
                 }
             }

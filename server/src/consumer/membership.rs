@@ -101,7 +101,10 @@ impl Driver {
             Some(joined) if wanted || joined.closing => self.membership.leave_at = None,
             Some(joined) => {
                 let linger = self.parts.subscription.linger;
-                let leave_at = *self.membership.leave_at.get_or_insert(now.after(linger));
+                let leave_at = *self
+                    .membership
+                    .leave_at
+                    .get_or_insert_with(|| now.after(linger));
                 if leave_at <= now {
                     tracing::info!(
                         subscription = self.parts.subscription.name,

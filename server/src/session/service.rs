@@ -102,7 +102,8 @@ impl Stream for SessionStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.messages.poll_recv(cx) {
             Poll::Ready(None) => Poll::Ready(self.last.lock().take().map(Err)),
-            other => other,
+            Poll::Ready(Some(message)) => Poll::Ready(Some(message)),
+            Poll::Pending => Poll::Pending,
         }
     }
 }

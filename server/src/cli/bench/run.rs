@@ -42,6 +42,9 @@ const START: Duration = Duration::from_secs(30);
 /// gateway commits each second, and a retry may be needed.
 const COMMIT: Duration = Duration::from_secs(15);
 
+/// Who looks at a group's commits, and at which partitions of which topic.
+type Onlooker = (Witness, String, Vec<i32>);
+
 /// Between two looks at the committed positions.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -195,6 +198,7 @@ impl Stage {
             .context("a temporary folder without a name in UTF-8")?;
         let mut gateway = Child::start("gateway", &self.program, &["serve", "--config", config])?;
         listening(&mut gateway, address).await?;
+        let onlooker = self.onlooker(&group, ends).await?;
         let mut subscriber = self.start(Role::Subscriber, &group, address)?;
         let bar = bar(&format!("gateway {turn}"), self.plan.records);
         let mut first = None;
@@ -210,7 +214,7 @@ impl Stage {
             gateway.check().await?;
         }
         let measured = measured?;
-        self.await_commits(&group, ends, COMMIT).await?;
+        Self::await_commits(onlooker, ends, COMMIT).await?;
         let first = first.unwrap_or_else(Instant::now);
         let mut figures = Figures::new(&measured, first.elapsed().as_secs_f64());
         figures.subscriber_cpu_seconds = measured.cpu_seconds;
@@ -272,19 +276,26 @@ impl Stage {
         Ok(path)
     }
 
+    /// A connection for looking at the group's commits, made before the clock runs.
+    async fn onlooker(&self, group: &str, ends: &[Progress]) -> Result<Onlooker> {
+        let (cluster, topic, group) = (self.cluster.clone(), self.topic.clone(), group.to_owned());
+        let partitions: Vec<i32> = ends.iter().map(|lane| lane.partition).collect();
+        spawn_blocking(move || {
+            let witness = Witness::new(&cluster, &group)?;
+            witness.committed(&topic, &partitions, REQUEST)?;
+            Ok((witness, topic, partitions))
+        })
+        .await?
+    }
+
     /// Waits until the group's committed positions are the log ends.
-    pub(super) async fn await_commits(
-        &self,
-        group: &str,
+    async fn await_commits(
+        onlooker: Onlooker,
         ends: &[Progress],
         deadline: Duration,
     ) -> Result<()> {
-        let (cluster, topic) = (self.cluster.clone(), self.topic.clone());
-        let (group, ends) = (group.to_owned(), ends.to_vec());
-        let witness = spawn_blocking(move || Witness::new(&cluster, &group)).await??;
         let until = Instant::now() + deadline;
-        let partitions: Vec<i32> = ends.iter().map(|lane| lane.partition).collect();
-        let mut asked = (witness, topic, partitions);
+        let mut asked = onlooker;
         loop {
             let (committed, back) = spawn_blocking(move || {
                 let (witness, topic, partitions) = &asked;

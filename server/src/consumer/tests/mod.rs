@@ -136,7 +136,10 @@ impl Peer {
                 .expect("an open outbox")
             {
                 Outbound::Lane(_) => {}
-                other => return other,
+                other @ (Outbound::Batch(_)
+                | Outbound::Settled { .. }
+                | Outbound::Drain(_)
+                | Outbound::End(_)) => return other,
             }
         }
     }

@@ -296,6 +296,7 @@ impl Worker {
             progress |= core.accept(&self.inbox);
             progress |= core.seek(consumer);
             progress |= core.commit(consumer);
+            core.outbox.flush();
             progress |= fetcher.fetch(&mut core, consumer.context());
             let seeking = core.lanes.iter().any(Lane::seeking);
             drop(core);

@@ -131,11 +131,7 @@ pub struct Log {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&str> = self
-            .properties
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let names: Vec<&str> = self.properties.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Cluster")
             .field("name", &self.name)
             .field("bootstrap", &self.bootstrap)

@@ -11,8 +11,10 @@
 mod commit;
 mod connect;
 mod consumer;
+mod core;
 mod encode;
 mod error;
+mod fetch;
 mod health;
 mod inbox;
 mod lane;

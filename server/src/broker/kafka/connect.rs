@@ -18,7 +18,8 @@ use tracing::error;
 
 use super::{
     commit::Committer,
-    consumer::{Core, DROP_TIMEOUT, LEAVE_TIMEOUT, Plan, Worker},
+    consumer::{DROP_TIMEOUT, LEAVE_TIMEOUT, Worker},
+    core::{Core, Plan},
     error as errors,
     health::Health,
     inbox::Inbox,

@@ -4,7 +4,6 @@
 //! group's heartbeats and rebalances never wait for a subscriber.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ackgate_lane::{Generation, Position};
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use parking_lot::Mutex;
 use rdkafka::{
@@ -25,20 +23,15 @@ use rdkafka::{
 use tracing::{error, warn};
 
 use super::{
-    commit::{Answer, Committer, Placed},
-    encode::Encoder,
-    error as errors,
-    health::Health,
+    commit::Committer,
+    core::{Core, Plan},
+    fetch::Fetcher,
     inbox::Inbox,
     lane::Lane,
-    outbox::Outbox,
-    rebalance::{Context, LAST_COMMIT, lane_error},
+    rebalance::{Context, LAST_COMMIT},
     wake::Waker,
 };
-use crate::{
-    broker::{Commit, Event},
-    config::StartAt,
-};
+use crate::broker::Event;
 
 /// Longest wait when nothing is to be done. Whatever should have woken the thread
 /// and did not costs no more than this.
@@ -55,131 +48,6 @@ pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// For the drop of a consumer, which librdkafka may never finish.
 pub(super) const DROP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What a consumer works by.
-#[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) topics: Vec<String>,
-    pub(super) start: StartAt,
-    /// How long a revoke waits for the last positions.
-    pub(super) revoke_wait: Duration,
-}
-
-/// What the thread and its callbacks share. Both run on the same thread, so the
-/// lock is never waited for.
-#[derive(Debug)]
-pub(super) struct Core {
-    pub(super) lanes: Vec<Lane>,
-    pub(super) outbox: Outbox,
-    pub(super) health: Health,
-    /// Positions that wait for the committer.
-    pub(super) commits: BTreeMap<Generation, Position>,
-    pub(super) committer: Committer,
-}
-
-impl Core {
-    /// Takes what the runtime has asked for.
-    pub(super) fn accept(&mut self, inbox: &Inbox) -> bool {
-        let Some((mut orders, commits)) = inbox.take() else {
-            return false;
-        };
-        for lane in &mut self.lanes {
-            if let Some(order) = orders.remove(&lane.generation) {
-                lane.obey(order);
-            }
-        }
-        for (generation, order) in orders {
-            if let Some((_, seek)) = order.seek {
-                let result = Err(errors::fenced());
-                self.outbox.send(Event::Sought {
-                    generation,
-                    seek,
-                    result,
-                });
-            }
-        }
-        self.commits
-            .extend(commits.into_iter().map(|c| (c.generation, c.position)));
-        true
-    }
-
-    /// Tells how commits went.
-    pub(super) fn answer(&mut self, answers: Vec<Answer>) {
-        for (commit, result) in answers {
-            if result.is_ok()
-                && let Some(state) = self.health.joined()
-            {
-                self.outbox.send(Event::Cluster(state));
-            }
-            self.outbox.send(Event::Committed { commit, result });
-        }
-    }
-
-    /// Starts a commit if one waits and none runs.
-    fn commit(&mut self, consumer: &Arc<BaseConsumer<Context>>) -> bool {
-        let answers = self.committer.poll();
-        let progress = !answers.is_empty();
-        self.answer(answers);
-        if self.committer.busy() || self.commits.is_empty() {
-            return progress;
-        }
-        let placed: Vec<Placed> = self
-            .lanes
-            .iter()
-            .filter_map(|lane| {
-                let position = self.commits.remove(&lane.generation)?;
-                let commit = Commit {
-                    generation: lane.generation,
-                    position,
-                };
-                Some((commit, lane.partition.clone()))
-            })
-            .collect();
-        self.fence();
-        let refused = self.committer.begin(consumer, placed);
-        self.answer(refused);
-        true
-    }
-
-    /// Answers commits of lanes that are not here.
-    fn fence(&mut self) {
-        for (generation, position) in std::mem::take(&mut self.commits) {
-            let commit = Commit {
-                generation,
-                position,
-            };
-            self.outbox.send(Event::Committed {
-                commit,
-                result: Err(errors::fenced()),
-            });
-        }
-    }
-
-    fn seek(&mut self, consumer: &BaseConsumer<Context>) -> bool {
-        let mut progress = false;
-        for lane in &mut self.lanes {
-            if let Some(sought) = lane.try_seek(consumer) {
-                progress = true;
-                self.outbox.send(Event::Sought {
-                    generation: lane.generation,
-                    seek: sought.seek,
-                    result: sought.result,
-                });
-            }
-        }
-        progress
-    }
-
-    /// Gives up all lanes at once; nothing of them can be committed.
-    fn abandon(&mut self) {
-        let generations: Vec<Generation> = self.lanes.iter().map(|l| l.generation).collect();
-        if !generations.is_empty() {
-            self.lose(&generations);
-            self.depart(&generations);
-        }
-        self.fence();
-    }
-}
 
 /// The thread's own state.
 pub(super) struct Worker {
@@ -268,10 +136,7 @@ impl Worker {
         if let Err(error) = consumer.subscribe(&topics) {
             return End::Broken(format!("subscription failed: {error}"));
         }
-        let mut fetcher = Fetcher {
-            encoder: Encoder::new(),
-            turn: 0,
-        };
+        let mut fetcher = Fetcher::new();
         let mut ticked = Instant::now();
         loop {
             if self.inbox.closing() || self.core.lock().outbox.closed() {
@@ -296,6 +161,7 @@ impl Worker {
             progress |= core.accept(&self.inbox);
             progress |= core.seek(consumer);
             progress |= core.commit(consumer);
+            core.outbox.flush();
             progress |= fetcher.fetch(&mut core, consumer.context());
             let seeking = core.lanes.iter().any(Lane::seeking);
             drop(core);
@@ -449,57 +315,4 @@ fn pauses() -> impl Iterator<Item = Duration> {
         .without_max_times()
         .with_jitter()
         .build()
-}
-
-/// Fetches from lanes in turn.
-struct Fetcher {
-    encoder: Encoder,
-    /// The lane to begin with, so that a full events queue is shared fairly.
-    turn: usize,
-}
-
-impl Fetcher {
-    /// One chunk from each lane that may. Whether there was any.
-    fn fetch(&mut self, core: &mut Core, context: &Context) -> bool {
-        let Core {
-            lanes,
-            outbox,
-            health,
-            ..
-        } = core;
-        let count = lanes.len();
-        let mut progress = false;
-        for step in 0..count {
-            let at = (self.turn + step) % count;
-            let Some(lane) = lanes.get_mut(at) else {
-                continue;
-            };
-            if !lane.fetchable() {
-                continue;
-            }
-            if !outbox.flush() {
-                self.turn = at;
-                return progress;
-            }
-            let (chunk, failure) = lane.fetch(&mut self.encoder);
-            if let Some(chunk) = chunk {
-                progress = true;
-                if let Some(state) = health.contact() {
-                    outbox.send(Event::Cluster(state));
-                }
-                outbox.send(Event::Fetched(chunk));
-            }
-            progress |= failure.is_some();
-            let code = failure.and_then(|error| error.rdkafka_error_code());
-            if let Some(code) = code.filter(|code| errors::ends_lane(*code)) {
-                lane.fail();
-                let error = lane_error(context, lane, code);
-                outbox.send(Event::LaneFailed {
-                    generation: lane.generation,
-                    error,
-                });
-            }
-        }
-        progress
-    }
 }

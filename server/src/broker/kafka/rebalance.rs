@@ -7,17 +7,16 @@
 //! after its last commit was answered or has run out of time.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     fmt,
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::sync_channel,
     },
     time::{Duration, Instant},
 };
 
-use ackgate_lane::{Generation, Position};
+use ackgate_lane::Generation;
 use parking_lot::Mutex;
 use rdkafka::{
     ClientContext, TopicPartitionList,
@@ -29,15 +28,14 @@ use rdkafka::{
 use tracing::{debug, warn};
 
 use super::{
-    consumer::{Core, Plan},
-    error,
+    core::{Core, Plan},
     health::Complaint,
     inbox::Inbox,
     lane::Lane,
     start::{self, Start},
     wake::Waker,
 };
-use crate::broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition};
+use crate::broker::TopicPartition;
 
 /// For the last commits of lanes that go, after their verdicts have been waited
 /// for. A broker that answers at all answers well within it.
@@ -250,125 +248,6 @@ impl Context {
     }
 }
 
-impl Core {
-    /// Takes lanes in and tells of them.
-    fn arrive(&mut self, arrivals: Vec<(Lane, Start)>) {
-        let told = arrivals
-            .iter()
-            .map(|(lane, start)| Assigned {
-                partition: lane.partition.clone(),
-                generation: lane.generation,
-                start: start.position(),
-                committed: matches!(start, Start::Committed(_)),
-            })
-            .collect();
-        if let Some(state) = self.health.joined() {
-            self.outbox.send(Event::Cluster(state));
-        }
-        self.outbox.send(Event::Assigned(told));
-        for (mut lane, start) in arrivals {
-            if start == Start::Nowhere {
-                lane.fail();
-                self.outbox.send(Event::LaneFailed {
-                    generation: lane.generation,
-                    error: no_start(&lane),
-                });
-            }
-            self.lanes.push(lane);
-        }
-    }
-
-    /// Says that lanes go and waits for the positions to commit, up to `wait`.
-    fn last_words(&mut self, generations: &[Generation], wait: Duration) -> Vec<Commit> {
-        let deadline = Instant::now() + wait;
-        let (reply, answer) = sync_channel(1);
-        self.outbox.send(Event::Revoking {
-            generations: generations.to_vec(),
-            lost: false,
-            reply,
-        });
-        self.outbox.drain(deadline);
-        let left = deadline.saturating_duration_since(Instant::now());
-        answer.recv_timeout(left).unwrap_or_else(|_| {
-            debug!("no positions came for the lanes that go");
-            Vec::new()
-        })
-    }
-
-    /// Says that lanes have gone to others already.
-    pub(super) fn lose(&mut self, generations: &[Generation]) {
-        let (reply, _) = sync_channel(1);
-        let generations = generations.to_vec();
-        self.outbox.send(Event::Revoking {
-            generations,
-            lost: true,
-            reply,
-        });
-    }
-
-    /// Commits what waits for the lanes that go, and `last` on top.
-    fn commit_last(
-        &mut self,
-        consumer: &Arc<BaseConsumer<Context>>,
-        generations: &[Generation],
-        last: Vec<Commit>,
-        deadline: Instant,
-    ) {
-        // The last words came last, so they replace what still waits.
-        let mut positions: BTreeMap<Generation, Position> = generations
-            .iter()
-            .filter_map(|generation| Some((*generation, self.commits.remove(generation)?)))
-            .collect();
-        for Commit {
-            generation,
-            position,
-        } in last
-        {
-            if generations.contains(&generation) {
-                positions.insert(generation, position);
-            } else {
-                self.commits.insert(generation, position);
-            }
-        }
-        let placed = self
-            .lanes
-            .iter()
-            .filter_map(|lane| {
-                let generation = lane.generation;
-                let position = *positions.get(&generation)?;
-                Some((
-                    Commit {
-                        generation,
-                        position,
-                    },
-                    lane.partition.clone(),
-                ))
-            })
-            .collect();
-        // One request at a time, so that an earlier position cannot come later.
-        let earlier = self.committer.wait(deadline);
-        self.answer(earlier);
-        let refused = self.committer.begin(consumer, placed);
-        self.answer(refused);
-        let answers = self.committer.wait(deadline);
-        self.answer(answers);
-    }
-
-    /// Drops lanes and tells that they are gone.
-    pub(super) fn depart(&mut self, generations: &[Generation]) {
-        self.lanes
-            .retain(|lane| !generations.contains(&lane.generation));
-        self.outbox.send(Event::Revoked(generations.to_vec()));
-    }
-}
-
-fn no_start(lane: &Lane) -> Error {
-    Error {
-        kind: ErrorKind::Operator,
-        detail: format!("{lane}: the group has no committed position, and start = \"fail\""),
-    }
-}
-
 /// The partitions of a list. Commit metadata is never looked at: rdkafka panics
 /// where another program has written bytes that are not UTF-8.
 fn named(list: &TopicPartitionList) -> Vec<(Arc<str>, i32)> {
@@ -458,15 +337,4 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, line: &str) {
             debug!(target: "librdkafka", facility, "{line}");
         }
     }
-}
-
-/// Has errors that carry a code but no text of their own named.
-pub(super) fn lane_error(context: &Context, lane: &Lane, code: RDKafkaErrorCode) -> Error {
-    let what = format!("reading {lane}");
-    let mut error = error::coded(code, &what);
-    error.kind = ErrorKind::Operator;
-    if let Some(reason) = context.last_complaint(code) {
-        error.detail = format!("{what}: {reason}");
-    }
-    error
 }

@@ -43,7 +43,7 @@ const START: Duration = Duration::from_secs(30);
 const COMMIT: Duration = Duration::from_secs(15);
 
 /// Who looks at a group's commits, and at which partitions of which topic.
-type Onlooker = (Witness, String, Vec<i32>);
+pub(super) type Onlooker = (Witness, String, Vec<i32>);
 
 /// Between two looks at the committed positions.
 const LOOK: Duration = Duration::from_millis(5);
@@ -277,7 +277,7 @@ impl Stage {
     }
 
     /// A connection for looking at the group's commits, made before the clock runs.
-    async fn onlooker(&self, group: &str, ends: &[Progress]) -> Result<Onlooker> {
+    pub(super) async fn onlooker(&self, group: &str, ends: &[Progress]) -> Result<Onlooker> {
         let (cluster, topic, group) = (self.cluster.clone(), self.topic.clone(), group.to_owned());
         let partitions: Vec<i32> = ends.iter().map(|lane| lane.partition).collect();
         spawn_blocking(move || {
@@ -289,7 +289,7 @@ impl Stage {
     }
 
     /// Waits until the group's committed positions are the log ends.
-    async fn await_commits(
+    pub(super) async fn await_commits(
         onlooker: Onlooker,
         ends: &[Progress],
         deadline: Duration,

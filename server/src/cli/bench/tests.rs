@@ -84,8 +84,8 @@ async fn topic_is_filled_evenly_and_the_configuration_is_valid() {
 async fn commits_that_do_not_come_are_an_error() {
     let stage = run::Stage::set(plan(&["--records", "10"])).await.unwrap();
     let ends = stage.fill().await.unwrap();
-    let error = stage
-        .await_commits("nobody", &ends, Duration::ZERO)
+    let onlooker = stage.onlooker("nobody", &ends).await.unwrap();
+    let error = run::Stage::await_commits(onlooker, &ends, Duration::ZERO)
         .await
         .unwrap_err();
     assert!(error.to_string().contains("partition"), "{error}");

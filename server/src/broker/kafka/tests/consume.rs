@@ -77,14 +77,14 @@ async fn grant_in_bytes_is_overshot_by_one_record_at_most() {
 async fn withdrawn_grant_fetches_nothing_that_comes_later() {
     let mock = mock(TOPIC, 1);
     let bootstrap = mock.bootstrap_servers();
-    let mut member = Member::join(
-        &bootstrap,
-        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
-    );
+    fill(&bootstrap, TOPIC, 0, 0..1).await;
+    let subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    let mut member = Member::join(&bootstrap, &subscription);
     let lane = member.lane().await;
     member.grant(lane.generation, 10);
+    assert_eq!(member.offsets(1).await, [0], "the grant has arrived");
     member.consumer.withdraw(lane.generation);
-    fill(&bootstrap, TOPIC, 0, 0..10).await;
+    fill(&bootstrap, TOPIC, 0, 1..10).await;
     assert!(member.quiet(Duration::from_millis(500)).await);
     member.close().await;
 }
@@ -212,10 +212,12 @@ async fn seek_reads_again_and_drops_what_was_fetched_before() {
         &subscription(&[TOPIC], GROUP, StartAt::Earliest),
     );
     let lane = member.lane().await;
-    member.grant(lane.generation, 10);
-    member.offsets(10).await;
-    // 90 more are prefetched by now or soon; none of them may come after the seek.
+    // One byte lets one record through, and nine granted ones are left.
+    member.consumer.grant(lane.generation, 10, 1);
+    member.offsets(1).await;
+    // The rest is prefetched by now or soon; none of it may come after the seek.
     member.seek(lane.generation, 3, 1).await.unwrap();
+    member.grant(lane.generation, 0);
     assert!(
         member.quiet(Duration::from_millis(300)).await,
         "a seek voids grants"

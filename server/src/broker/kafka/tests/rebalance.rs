@@ -7,7 +7,7 @@ use rdkafka::Offset;
 
 use super::support::{Member, committed, fill, mock, restless, subscription};
 use crate::{
-    broker::{Commit, ErrorKind, Event},
+    broker::{Assigned, Commit, ErrorKind, Event},
     config::{StartAt, Subscription},
 };
 
@@ -108,8 +108,11 @@ pub(super) async fn move_lanes(
         second.offsets(8).await.iter().sum::<u64>(),
         2 * (6 + 7 + 8 + 9)
     );
+    give_back(first, second, &taken).await;
+}
 
-    // When the second leaves, the first has everything again, and can read it.
+/// When the second leaves, the first has everything again, and can read it.
+async fn give_back(mut first: Member, mut second: Member, taken: &[Assigned]) {
     let left = async {
         second.consumer.close();
         give_up(&mut second, LANES / 2, 8).await;
@@ -137,7 +140,6 @@ pub(super) async fn move_lanes(
         first.grant(lane.generation, 2);
     }
     assert_eq!(first.offsets(4).await.iter().sum::<u64>(), 2 * (8 + 9));
-    drop(first);
 }
 
 #[tokio::test]

@@ -120,10 +120,8 @@ async fn lost_assignment_is_told_as_lost_and_comes_again() {
     let mock = mock(TOPIC, 1);
     let bootstrap = mock.bootstrap_servers();
     fill(&bootstrap, TOPIC, 0, 0..1).await;
-    let mut member = Member::join(
-        &bootstrap,
-        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
-    );
+    let subscription = restless(subscription(&[TOPIC], GROUP, StartAt::Earliest));
+    let mut member = Member::join(&bootstrap, &subscription);
     let lane = member.lane().await;
     mock.request_errors(
         RDKafkaApiKey::Heartbeat,

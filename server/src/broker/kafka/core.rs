@@ -1,0 +1,274 @@
+//! The lanes of a consumer and what is told about them.
+//!
+//! Invariant: each commit that was asked for is answered once, also when its lane
+//! goes, and no event of a lane follows the one that tells of its end.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc::sync_channel},
+    time::{Duration, Instant},
+};
+
+use ackgate_lane::{Generation, Position};
+use rdkafka::consumer::BaseConsumer;
+use tracing::debug;
+
+use super::{
+    commit::{Answer, Committer, Placed},
+    error as errors,
+    health::Health,
+    inbox::Inbox,
+    lane::Lane,
+    outbox::Outbox,
+    rebalance::Context,
+    start::Start,
+};
+use crate::{
+    broker::{Assigned, Commit, Error, ErrorKind, Event},
+    config::StartAt,
+};
+
+/// What a consumer works by.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) topics: Vec<String>,
+    pub(super) start: StartAt,
+    /// How long a revoke waits for the last positions.
+    pub(super) revoke_wait: Duration,
+}
+
+/// What the thread and its callbacks share. Both run on the same thread, so the
+/// lock is never waited for.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) lanes: Vec<Lane>,
+    pub(super) outbox: Outbox,
+    pub(super) health: Health,
+    /// Positions that wait for the committer.
+    pub(super) commits: BTreeMap<Generation, Position>,
+    pub(super) committer: Committer,
+}
+
+impl Core {
+    /// Takes what the runtime has asked for.
+    pub(super) fn accept(&mut self, inbox: &Inbox) -> bool {
+        let Some((mut orders, commits)) = inbox.take() else {
+            return false;
+        };
+        for lane in &mut self.lanes {
+            if let Some(order) = orders.remove(&lane.generation) {
+                lane.obey(order);
+            }
+        }
+        for (generation, order) in orders {
+            if let Some((_, seek)) = order.seek {
+                let result = Err(errors::fenced());
+                self.outbox.send(Event::Sought {
+                    generation,
+                    seek,
+                    result,
+                });
+            }
+        }
+        self.commits
+            .extend(commits.into_iter().map(|c| (c.generation, c.position)));
+        true
+    }
+
+    /// Tells how commits went.
+    pub(super) fn answer(&mut self, answers: Vec<Answer>) {
+        for (commit, result) in answers {
+            if result.is_ok()
+                && let Some(state) = self.health.joined()
+            {
+                self.outbox.send(Event::Cluster(state));
+            }
+            self.outbox.send(Event::Committed { commit, result });
+        }
+    }
+
+    /// Starts a commit if one waits and none runs.
+    pub(super) fn commit(&mut self, consumer: &Arc<BaseConsumer<Context>>) -> bool {
+        let answers = self.committer.poll();
+        let progress = !answers.is_empty();
+        self.answer(answers);
+        if self.committer.busy() || self.commits.is_empty() {
+            return progress;
+        }
+        let placed: Vec<Placed> = self
+            .lanes
+            .iter()
+            .filter_map(|lane| {
+                let position = self.commits.remove(&lane.generation)?;
+                let commit = Commit {
+                    generation: lane.generation,
+                    position,
+                };
+                Some((commit, lane.partition.clone()))
+            })
+            .collect();
+        self.fence();
+        let refused = self.committer.begin(consumer, placed);
+        self.answer(refused);
+        true
+    }
+
+    /// Answers commits of lanes that are not here.
+    pub(super) fn fence(&mut self) {
+        for (generation, position) in std::mem::take(&mut self.commits) {
+            let commit = Commit {
+                generation,
+                position,
+            };
+            self.outbox.send(Event::Committed {
+                commit,
+                result: Err(errors::fenced()),
+            });
+        }
+    }
+
+    pub(super) fn seek(&mut self, consumer: &BaseConsumer<Context>) -> bool {
+        let mut progress = false;
+        for lane in &mut self.lanes {
+            if let Some(sought) = lane.try_seek(consumer) {
+                progress = true;
+                self.outbox.send(Event::Sought {
+                    generation: lane.generation,
+                    seek: sought.seek,
+                    result: sought.result,
+                });
+            }
+        }
+        progress
+    }
+
+    /// Gives up all lanes at once; nothing of them can be committed.
+    pub(super) fn abandon(&mut self) {
+        let generations: Vec<Generation> = self.lanes.iter().map(|l| l.generation).collect();
+        if !generations.is_empty() {
+            self.lose(&generations);
+            self.depart(&generations);
+        }
+        self.fence();
+    }
+}
+
+/// What a rebalance does.
+impl Core {
+    /// Takes lanes in and tells of them.
+    pub(super) fn arrive(&mut self, arrivals: Vec<(Lane, Start)>) {
+        let told = arrivals
+            .iter()
+            .map(|(lane, start)| Assigned {
+                partition: lane.partition.clone(),
+                generation: lane.generation,
+                start: start.position(),
+                committed: matches!(start, Start::Committed(_)),
+            })
+            .collect();
+        if let Some(state) = self.health.joined() {
+            self.outbox.send(Event::Cluster(state));
+        }
+        self.outbox.send(Event::Assigned(told));
+        for (mut lane, start) in arrivals {
+            if start == Start::Nowhere {
+                lane.fail();
+                self.outbox.send(Event::LaneFailed {
+                    generation: lane.generation,
+                    error: no_start(&lane),
+                });
+            }
+            self.lanes.push(lane);
+        }
+    }
+
+    /// Says that lanes go and waits for the positions to commit, up to `wait`.
+    pub(super) fn last_words(&mut self, generations: &[Generation], wait: Duration) -> Vec<Commit> {
+        let deadline = Instant::now() + wait;
+        let (reply, answer) = sync_channel(1);
+        self.outbox.send(Event::Revoking {
+            generations: generations.to_vec(),
+            lost: false,
+            reply,
+        });
+        self.outbox.drain(deadline);
+        let left = deadline.saturating_duration_since(Instant::now());
+        answer.recv_timeout(left).unwrap_or_else(|_| {
+            debug!("no positions came for the lanes that go");
+            Vec::new()
+        })
+    }
+
+    /// Says that lanes have gone to others already.
+    pub(super) fn lose(&mut self, generations: &[Generation]) {
+        let (reply, _) = sync_channel(1);
+        let generations = generations.to_vec();
+        self.outbox.send(Event::Revoking {
+            generations,
+            lost: true,
+            reply,
+        });
+    }
+
+    /// Commits what waits for the lanes that go, and `last` on top.
+    pub(super) fn commit_last(
+        &mut self,
+        consumer: &Arc<BaseConsumer<Context>>,
+        generations: &[Generation],
+        last: Vec<Commit>,
+        deadline: Instant,
+    ) {
+        // The last words came last, so they replace what still waits.
+        let mut positions: BTreeMap<Generation, Position> = generations
+            .iter()
+            .filter_map(|generation| Some((*generation, self.commits.remove(generation)?)))
+            .collect();
+        for Commit {
+            generation,
+            position,
+        } in last
+        {
+            if generations.contains(&generation) {
+                positions.insert(generation, position);
+            } else {
+                self.commits.insert(generation, position);
+            }
+        }
+        let placed = self
+            .lanes
+            .iter()
+            .filter_map(|lane| {
+                let generation = lane.generation;
+                let position = *positions.get(&generation)?;
+                Some((
+                    Commit {
+                        generation,
+                        position,
+                    },
+                    lane.partition.clone(),
+                ))
+            })
+            .collect();
+        // One request at a time, so that an earlier position cannot come later.
+        let earlier = self.committer.wait(deadline);
+        self.answer(earlier);
+        let refused = self.committer.begin(consumer, placed);
+        self.answer(refused);
+        let answers = self.committer.wait(deadline);
+        self.answer(answers);
+    }
+
+    /// Drops lanes and tells that they are gone.
+    pub(super) fn depart(&mut self, generations: &[Generation]) {
+        self.lanes
+            .retain(|lane| !generations.contains(&lane.generation));
+        self.outbox.send(Event::Revoked(generations.to_vec()));
+    }
+}
+
+fn no_start(lane: &Lane) -> Error {
+    Error {
+        kind: ErrorKind::Operator,
+        detail: format!("{lane}: the group has no committed position, and start = \"fail\""),
+    }
+}

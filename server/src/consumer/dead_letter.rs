@@ -81,7 +81,9 @@ pub(super) fn build(
 /// The same dead letter without key and value, marked so, for a topic that does
 /// not take one of its size.
 pub(super) fn headers_only(mut letter: Outgoing) -> Outgoing {
-    let omitted = letter.value.as_ref().map_or(0, Bytes::len);
+    let size = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+    let omitted = size(&letter.key) + size(&letter.value);
+    letter.key = None;
     letter.value = None;
     letter.headers.push((
         format!("{PREFIX}value-omitted"),

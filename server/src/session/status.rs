@@ -143,6 +143,15 @@ mod tests {
     }
 
     #[test]
+    fn operator_guide_has_a_row_for_every_reason() {
+        let guide = include_str!("../../README.md");
+        for reason in Reason::ALL {
+            let row = format!("| `{}` |", reason.code());
+            assert!(guide.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn refusals_during_a_stop_say_when_to_try_again() {
         let details = Reason::ShuttingDown.status("stopping").get_error_details();
         assert_eq!(

@@ -45,7 +45,8 @@ fn report_has_medians_and_their_ratio() {
     };
     let report = Report::new(
         &plan(&[]),
-        vec![run(1.0, 2.0), run(2.0, 4.0), run(4.0, 4.0)],
+        // Each commits one second after its last answer.
+        vec![run(0.0, 1.0), run(1.0, 3.0), run(3.0, 3.0)],
     );
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["direct_per_s"], 500_000.0);

@@ -28,6 +28,8 @@ pub(crate) struct Commits {
     failed: bool,
     /// Ask without waiting for the tick.
     hurry: bool,
+    /// The start itself has to be committed.
+    pinned: bool,
 }
 
 impl Commits {
@@ -42,6 +44,17 @@ impl Commits {
             due: None,
             failed: false,
             hurry: false,
+            pinned: false,
+        }
+    }
+
+    /// The position where reading begins is itself worth a commit, at once.
+    pub(crate) fn pin(&mut self) {
+        if self.confirmed.is_none() {
+            self.pinned = true;
+            self.base = None;
+            self.any = true;
+            self.hurry = true;
         }
     }
 
@@ -53,7 +66,9 @@ impl Commits {
 
     /// Reading begins at `position`, if that was not known before.
     pub(crate) fn begin_at(&mut self, position: Position) {
-        self.base.get_or_insert(position);
+        if !self.pinned {
+            self.base.get_or_insert(position);
+        }
     }
 
     /// `records` more have settled.

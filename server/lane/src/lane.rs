@@ -131,6 +131,14 @@ impl Lane {
         self.end_turn(now);
     }
 
+    /// Commits the position where reading begins, at once, unless Kafka has it: it was
+    /// looked up, as the end of the log or by time, and a later look-up would pass
+    /// records that nobody has answered for (L6).
+    pub fn commit_start(&mut self, now: Time) {
+        self.commits.pin();
+        self.end_turn(now);
+    }
+
     /// Commits what has settled by now without waiting for the interval: whoever
     /// settled it has gone and expects it to be done.
     pub fn commit_soon(&mut self, now: Time) {

@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
     pub(crate) commits_fail: bool,
+    /// Lanes without a committed position begin at the end.
+    pub(crate) latest: bool,
     pub(crate) fetched: u64,
     pub(crate) joins: u32,
     lanes: BTreeMap<Generation, Reading>,
@@ -146,7 +148,10 @@ impl Memory {
                 .map(|partition| {
                     let generation = Generation(GENERATIONS.fetch_add(1, Ordering::Relaxed));
                     let committed = state.committed.get(&partition).copied();
-                    let position = committed.unwrap_or(0);
+                    let log = state.log.get(&partition);
+                    let last = log.and_then(|log| log.last_key_value());
+                    let end = last.map_or(0, |(offset, _)| offset + 1);
+                    let position = committed.unwrap_or(if state.latest { end } else { 0 });
                     let reading = Reading {
                         partition,
                         position,

@@ -239,20 +239,3 @@ impl Bodies {
         self.retained = 0;
     }
 }
-
-/// The chunk without its records below `from`.
-pub(super) fn trimmed(mut chunk: Chunk, from: Position) -> Chunk {
-    let known = chunk.records.partition_point(|r| r.offset < from.get());
-    if let Some(end) = known
-        .checked_sub(1)
-        .and_then(|i| chunk.records.get(i))
-        .map(|r| r.end)
-    {
-        chunk.records.drain(..known);
-        for record in &mut chunk.records {
-            record.end -= end;
-        }
-        chunk.bytes = chunk.bytes.slice(end as usize..);
-    }
-    chunk
-}

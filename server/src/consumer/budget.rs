@@ -29,6 +29,12 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// The most that may be in use.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Bytes left.
     #[must_use]
     pub fn left(&self) -> u64 {

@@ -82,7 +82,7 @@ impl Driver {
             self.carry_out(now);
             return Outcome::Moved;
         }
-        let Some(allowance) = self.subscribers.next(ready.owner, first_bytes) else {
+        let Some(allowance) = self.subscribers.next(ready.owner, first_bytes, ready.alone) else {
             return Outcome::Blocked;
         };
         self.hand_out(now, generation, ready, allowance);
@@ -136,7 +136,7 @@ impl Driver {
                 !ready.alone && !more.alone && !is_full && fits
             });
         }
-        self.subscribers.take(to.subscriber, total);
+        self.subscribers.take(to.subscriber, total, first.alone);
         // Its allowance says that the outbox has room.
         let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
     }

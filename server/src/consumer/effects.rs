@@ -35,12 +35,19 @@ impl Driver {
                 if let Some(floor) = entry.lane.floor() {
                     entry.bodies.release_below(floor);
                 }
-                let retained = entry.bodies.retained();
-                self.parts.budget.recount(entry.counted, retained);
-                entry.counted = retained;
             }
             self.grant(generation);
+            self.recount(generation);
             self.lanes.settle_in(generation);
+        }
+    }
+
+    /// What a lane holds and what is on its way to it both count in the budget.
+    fn recount(&mut self, generation: Generation) {
+        if let Some(entry) = self.lanes.get_mut(generation) {
+            let held = entry.bodies.retained() + entry.granted.bytes;
+            self.parts.budget.recount(entry.counted, held);
+            entry.counted = held;
         }
     }
 
@@ -261,9 +268,13 @@ impl Driver {
             return;
         }
         let window = self.parts.subscription.policy.window.records;
+        let lanes = self.lanes.len() as u64;
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
+        if entry.failed {
+            return;
+        }
         let records = entry.lane.room().saturating_sub(entry.granted.records);
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
@@ -272,11 +283,14 @@ impl Driver {
         }
         let held = entry.bodies.retained() + entry.granted.bytes;
         let lane_left = self.parts.subscription.window_bytes.saturating_sub(held);
-        let empty = entry.bodies.retained() == 0;
-        let wanted = LEAST_GRANT.max(lane_left.min(4 * LEAST_GRANT));
+        let floor = LEAST_GRANT.saturating_sub(entry.bodies.retained());
+        let wanted = match self.parts.budget.limit() / 2 / lanes.max(1) {
+            share if share >= 4 * LEAST_GRANT => 4 * LEAST_GRANT,
+            _ => LEAST_GRANT,
+        };
         let bytes = match wanted.min(lane_left).min(self.parts.budget.left()) {
             some if some >= LEAST_GRANT / 2 => some,
-            _ if empty => LEAST_GRANT,
+            _ if floor >= LEAST_GRANT / 2 => floor,
             _ => {
                 self.starved = true;
                 return;
@@ -298,7 +312,7 @@ impl Driver {
         self.eligible = eligible;
         if changed && !eligible {
             for generation in self.lanes.generations() {
-                if let Some(entry) = self.lanes.get_mut(generation) {
+                if let Some(entry) = self.lanes.touch(generation) {
                     entry.granted = Grant::default();
                 }
                 if let Some(consumer) = self.membership.consumer() {

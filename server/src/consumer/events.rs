@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{CommitOutcome, Generation, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Position, SeekOutcome};
 
 use super::{
-    bodies::trimmed,
     driver::Driver,
     handle::{LaneLabel, NoticeKind, Outbound, State},
     inputs::notice,
     membership::Revoke,
 };
-use crate::broker::{self, Assigned, Chunk, ClusterState, Event};
+use crate::{
+    broker::{self, Assigned, Chunk, ClusterState, ErrorKind, Event},
+    config::StartAt,
+};
 
 impl Driver {
     pub(super) fn handle_event(&mut self, event: Event) {
@@ -44,17 +46,25 @@ impl Driver {
 
     fn assigned(&mut self, lanes: Vec<Assigned>) {
         let now = self.now();
+        let looked_up = match self.parts.subscription.start {
+            StartAt::Latest | StartAt::Timestamp(_) => true,
+            StartAt::Earliest | StartAt::Fail => false,
+        };
         for assigned in lanes {
             let generation = assigned.generation;
+            let committed = assigned.committed;
             tracing::info!(
                 subscription = self.parts.subscription.name,
                 topic = %assigned.partition.topic,
                 partition = assigned.partition.partition,
-                position = assigned.start.map(ackgate_lane::Position::get),
+                position = assigned.start.map(Position::get),
                 "lane assigned"
             );
             self.lanes.assign(self.parts.subscription.policy, assigned);
             if let Some(entry) = self.lanes.touch(generation) {
+                if looked_up && !committed {
+                    entry.lane.commit_start(now);
+                }
                 if let Some(deadline) = self.stopping {
                     entry.lane.begin_drain(now, deadline);
                 }
@@ -112,16 +122,20 @@ impl Driver {
         let Some(entry) = self.lanes.touch(chunk.generation) else {
             return;
         };
-        if chunk.seek != entry.seek {
+        if chunk.seek != entry.seek || entry.failed {
             return;
         }
         let count = u32::try_from(chunk.records.len()).unwrap_or(u32::MAX);
         entry.granted.records = entry.granted.records.saturating_sub(count);
         entry.granted.bytes = entry.granted.bytes.saturating_sub(chunk.bytes.len() as u64);
-        let chunk = match entry.fetched {
-            Some(known) => trimmed(chunk, known),
-            None => chunk,
-        };
+        let expected = entry.fetched.or(entry.start.filter(|_| entry.seek == 0));
+        let first = chunk.records.first().map(|record| record.offset);
+        if let (Some(expected), Some(first)) = (expected, first)
+            && first < expected.get()
+        {
+            self.log_is_shorter(chunk.generation, expected, first);
+            return;
+        }
         let runs = broker::runs(&chunk.records);
         let Some(last) = runs.last() else { return };
         entry.fetched = Some(last.end());
@@ -129,6 +143,18 @@ impl Driver {
         for run in runs {
             entry.lane.handle_fetched(now, run);
         }
+    }
+
+    /// Kafka's log is not the one that was committed for: it was truncated, or the
+    /// topic was made anew. What it holds now may never have been answered for, so
+    /// nothing of it is passed and nothing is dropped in silence.
+    fn log_is_shorter(&mut self, generation: Generation, expected: Position, first: u64) {
+        let detail = format!(
+            "the log goes on at offset {first}, below position {expected}: it was truncated or \
+             the topic was made anew; reset the group's offset with Kafka's own tool"
+        );
+        let kind = ErrorKind::Operator;
+        self.lane_failed(generation, &broker::Error { kind, detail });
     }
 
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
@@ -185,6 +211,9 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
+        if std::mem::replace(&mut entry.failed, true) {
+            return;
+        }
         entry.held = true;
         tracing::error!(
             subscription = self.parts.subscription.name,

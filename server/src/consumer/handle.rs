@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{OffsetRange, Subscriber, Target, Verdict, VerdictResult};
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use crate::{broker::ClusterState, config};
 
@@ -63,6 +63,20 @@ pub enum Departure {
     Lost,
 }
 
+/// A place among the messages of a session whose answer it has not read. It travels
+/// with the message and its answer, and is free once the answer is written or none
+/// is needed: so answers never overflow an outbox.
+#[derive(Clone, Debug)]
+pub struct Ticket(#[allow(dead_code, reason = "held for its drop")] Arc<OwnedSemaphorePermit>);
+
+impl Ticket {
+    /// A ticket that holds `permit`.
+    #[must_use]
+    pub fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(permit))
+    }
+}
+
 /// What a session says.
 #[derive(Debug)]
 pub enum Input {
@@ -82,6 +96,8 @@ pub enum Input {
         refused: Vec<VerdictAnswer>,
         /// Whether an answer is wanted even if all were applied.
         confirm: bool,
+        /// Its place among unread answers.
+        ticket: Option<Ticket>,
     },
     /// It wants more time.
     Extend {
@@ -97,6 +113,8 @@ pub enum Input {
         by: Duration,
         /// Whether an answer is wanted even if all were applied.
         confirm: bool,
+        /// Its place among unread answers.
+        ticket: Option<Ticket>,
     },
     /// A batch has been handed to the transport.
     Sent {
@@ -204,10 +222,12 @@ pub enum End {
     ShuttingDown,
     /// It does not read what it is sent.
     NotReading,
+    /// One message of it asked for more answers than any may.
+    TooManyAnswers,
 }
 
 /// What a session hears.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Outbound {
     /// Records.
     Batch(OutboundBatch),
@@ -217,6 +237,8 @@ pub enum Outbound {
         sequence: u64,
         /// Parts that changed nothing.
         answers: Vec<VerdictAnswer>,
+        /// Let go once the answer is written.
+        ticket: Option<Ticket>,
     },
     /// News of a lane.
     Lane(LaneNotice),

@@ -6,9 +6,15 @@ use ackgate_lane::{Answer, Generation, OffsetRange, Subscriber, Target, Verdict,
 
 use super::{
     driver::Driver,
-    handle::{Attach, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, VerdictAnswer},
+    handle::{
+        Attach, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
+    },
     lanes::Note,
 };
+
+/// Answers to one message. Verdicts on long runs with a mixed past could ask for any
+/// number; an honest subscriber's 10,000 verdicts never need more.
+const MAX_ANSWERS: usize = 20_000;
 
 impl Driver {
     pub(super) fn handle_input(&mut self, input: Input) {
@@ -21,12 +27,16 @@ impl Driver {
                 verdicts,
                 refused,
                 confirm,
+                ticket,
             } => {
                 let mut answers = refused;
                 for verdict in verdicts {
                     self.settle(subscriber, verdict, &mut answers);
+                    if answers.len() > MAX_ANSWERS {
+                        break;
+                    }
                 }
-                self.answer(subscriber, sequence, answers, confirm);
+                self.answer(subscriber, sequence, answers, confirm, ticket);
             }
             Input::Extend {
                 subscriber,
@@ -35,12 +45,16 @@ impl Driver {
                 refused,
                 by,
                 confirm,
+                ticket,
             } => {
                 let mut answers = refused;
                 for (lane, range) in targets {
                     self.extend(subscriber, lane, range, by, &mut answers);
+                    if answers.len() > MAX_ANSWERS {
+                        break;
+                    }
                 }
-                self.answer(subscriber, sequence, answers, confirm);
+                self.answer(subscriber, sequence, answers, confirm, ticket);
             }
             Input::Sent {
                 subscriber,
@@ -143,27 +157,35 @@ impl Driver {
         sequence: u64,
         answers: Vec<VerdictAnswer>,
         confirm: bool,
+        ticket: Option<Ticket>,
     ) {
+        if answers.len() > MAX_ANSWERS {
+            self.cut_off(subscriber, End::TooManyAnswers);
+            return;
+        }
         if answers.is_empty() && !confirm {
             return;
         }
-        if !self
-            .subscribers
-            .tell(subscriber, Outbound::Settled { sequence, answers })
-        {
-            self.cut_off(subscriber);
+        let settled = Outbound::Settled {
+            sequence,
+            answers,
+            ticket,
+        };
+        if !self.subscribers.tell(subscriber, settled) {
+            self.cut_off(subscriber, End::NotReading);
         }
     }
 
-    /// Ends the session of a subscriber that does not read: what is out comes again.
-    fn cut_off(&mut self, subscriber: Subscriber) {
+    /// Ends the session of a subscriber that harms others: what is out comes again.
+    fn cut_off(&mut self, subscriber: Subscriber, why: End) {
         if let Some(mut attached) = self.subscribers.detach(subscriber) {
             tracing::warn!(
                 subscription = self.parts.subscription.name,
                 subscriber = %attached.name,
-                "subscriber does not read its answers and is cut off"
+                ?why,
+                "subscriber is cut off"
             );
-            attached.cut(End::NotReading);
+            attached.cut(why);
         }
         self.take_back(subscriber, Departure::Lost);
     }

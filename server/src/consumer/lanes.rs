@@ -37,11 +37,15 @@ pub(super) struct Entry {
     /// The last commit of a drain, to be given with the answer to the revoke.
     pub(super) last_commit: Option<Commit>,
     pub(super) drained: bool,
+    /// Where reading began.
+    pub(super) start: Option<Position>,
+    /// It cannot be read until an operator acts: nothing is granted or taken.
+    pub(super) failed: bool,
     /// Told to subscribers and the log, so that each change is told once.
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
-    /// Retained bytes as they were last counted in the gateway's budget.
+    /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
     queued: bool,
@@ -133,6 +137,8 @@ impl Lanes {
             seek: 0,
             last_commit: None,
             drained: false,
+            start: assigned.start,
+            failed: false,
             held: false,
             fetched: None,
             counted: 0,
@@ -171,6 +177,10 @@ impl Lanes {
 
     pub(super) fn get_mut(&mut self, generation: Generation) -> Option<&mut Entry> {
         self.entries.get_mut(&generation)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     pub(super) fn generations(&self) -> Vec<Generation> {

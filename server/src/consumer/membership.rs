@@ -77,8 +77,10 @@ impl Driver {
         let now = self.now();
         [
             self.lanes.next_timeout(),
-            self.membership.leave_at,
-            self.membership.retry_at,
+            self.membership.leave_at.filter(|_| self.stopping.is_none()),
+            self.membership
+                .retry_at
+                .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
             self.starved.then(|| now.after(STARVED_AGAIN)),
         ]

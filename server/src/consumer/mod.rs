@@ -24,6 +24,6 @@ pub use budget::Budget;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
-    Outbound, OutboundBatch, Redelivered, State, Stopped, VerdictAnswer,
+    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
-pub(crate) use subscribers::OUTBOX;
+pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -13,12 +13,18 @@ use super::{
     handle::{Attach, Credit, End, Outbound},
 };
 
-/// Places in a session's outbox that batches leave to answers and notices.
-const RESERVED: usize = OUTBOX / 2;
+/// Messages of a session whose answers it has not read. The next one waits.
+pub(crate) const ANSWERS: usize = 256;
 
-/// Messages that wait for a session's writer. Batches take at most half, so that
-/// a subscriber can settle a few hundred messages without reading an answer.
-pub(crate) const OUTBOX: usize = 256;
+/// Places in an outbox that batches leave to answers, each of which has a ticket, to
+/// the goodbye and to some notices.
+const RESERVED: usize = ANSWERS + 64;
+
+/// Places that notices leave.
+const FOR_ANSWERS: usize = ANSWERS + 8;
+
+/// Messages that wait for a session's writer: batches take 64 at most.
+pub(crate) const OUTBOX: usize = RESERVED + 64;
 
 /// Runs in one batch: each may need a redelivery entry.
 pub(super) const MAX_RUNS: usize = 32;
@@ -36,6 +42,8 @@ pub(super) struct Attached {
     pub(super) ack_deadline: Duration,
     credit: Credit,
     out: Size,
+    /// What is out went out alone: nothing joins it.
+    alone: bool,
     outbox: mpsc::Sender<Outbound>,
     cut: Option<oneshot::Sender<End>>,
 }
@@ -68,6 +76,7 @@ impl Attached {
         // A record larger than the whole credit goes out alone.
         let fits = first_record <= bytes || self.out.records == 0;
         let may = self.is_eligible()
+            && !(self.alone && self.out.records > 0)
             && records > 0
             && fits
             && first_record <= self.max_batch_bytes
@@ -91,6 +100,7 @@ impl Subscribers {
                 ack_deadline: attach.ack_deadline,
                 credit: attach.credit,
                 out: Size::default(),
+                alone: false,
                 outbox: attach.outbox,
                 cut: Some(attach.cut),
             },
@@ -121,7 +131,7 @@ impl Subscribers {
 
     /// Whether anybody has credit left for a record, however small.
     pub(super) fn any_has_room(&self) -> bool {
-        self.next(None, 0).is_some()
+        self.next(None, 0, false).is_some()
     }
 
     pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
@@ -131,10 +141,16 @@ impl Subscribers {
     }
 
     /// Whose turn it is for a batch that begins with a record of `first_record` bytes.
-    pub(super) fn next(&self, owner: Option<Subscriber>, first_record: u64) -> Option<Allowance> {
+    pub(super) fn next(
+        &self,
+        owner: Option<Subscriber>,
+        first_record: u64,
+        alone: bool,
+    ) -> Option<Allowance> {
         let allowance = |id: &Subscriber| {
             self.attached
                 .get(id)
+                .filter(|a| !alone || a.out.records == 0)
                 .and_then(|a| a.allowance(*id, first_record))
         };
         match owner {
@@ -149,8 +165,9 @@ impl Subscribers {
     }
 
     /// Counts a batch as out and moves the turn on.
-    pub(super) fn take(&mut self, subscriber: Subscriber, size: Size) {
+    pub(super) fn take(&mut self, subscriber: Subscriber, size: Size, alone: bool) {
         if let Some(attached) = self.attached.get_mut(&subscriber) {
+            attached.alone = alone;
             attached.out.records += size.records;
             attached.out.bytes += size.bytes;
         }
@@ -179,14 +196,14 @@ impl Subscribers {
     pub(super) fn inform(&self, subscriber: Subscriber, message: Outbound) -> bool {
         self.attached
             .get(&subscriber)
-            .is_some_and(|a| a.outbox.capacity() > RESERVED / 2 && a.send(message))
+            .is_some_and(|a| a.outbox.capacity() > FOR_ANSWERS && a.send(message))
     }
 
     /// Puts news into every outbox that has room beyond what answers need; news are
     /// informative, so a subscriber that does not read misses them.
     pub(super) fn announce(&self, message: &Outbound) {
         for attached in self.attached.values() {
-            if attached.outbox.capacity() > RESERVED / 2 {
+            if attached.outbox.capacity() > FOR_ANSWERS {
                 let _told = attached.send(message.clone());
             }
         }

@@ -195,10 +195,25 @@ pub(super) fn batch(batch: OutboundBatch) -> Frame {
     })
 }
 
-/// The answer to a `Settle` or an `Extend`.
-pub(super) fn settled(sequence: u64, answers: Vec<VerdictAnswer>) -> Frame {
-    let answers = answers.into_iter().filter_map(answer).collect();
-    Response::Settled(v1::Settled { sequence, answers }).into()
+/// Bytes of one answer at most: five numbers of 10 bytes with their keys, a detail of
+/// 32 bytes, and its length.
+const ANSWER_BYTES: u64 = 100;
+
+/// The answer to a `Settle` or an `Extend`, in as many messages as it takes to keep
+/// each within what the subscriber accepts.
+pub(super) fn settled(sequence: u64, answers: Vec<VerdictAnswer>, max_bytes: u64) -> Vec<Frame> {
+    let per_frame = usize::try_from(max_bytes / ANSWER_BYTES)
+        .unwrap_or(usize::MAX)
+        .max(1);
+    let answers: Vec<v1::VerdictAnswer> = answers.into_iter().filter_map(answer).collect();
+    let frame = |answers| Response::Settled(v1::Settled { sequence, answers }).into();
+    if answers.len() <= per_frame {
+        return vec![frame(answers)];
+    }
+    answers
+        .chunks(per_frame)
+        .map(|part| frame(part.to_vec()))
+        .collect()
 }
 
 fn answer(answer: VerdictAnswer) -> Option<v1::VerdictAnswer> {

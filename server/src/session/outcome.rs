@@ -39,6 +39,10 @@ impl From<End> for Outcome {
         match end {
             End::Closed => Self::Closed,
             End::ShuttingDown => Self::Refused(shutting_down()),
+            End::TooManyAnswers => Self::Refused(Reason::TooManyAnswers.status(
+                "the verdicts of one message have more than 20000 different answers; name \
+                 what was delivered, in shorter runs",
+            )),
             End::NotReading => Self::Refused(Reason::NotReading.status(
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",

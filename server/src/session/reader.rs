@@ -1,8 +1,11 @@
-//! The subscriber's half of a stream: messages in, to the driver. It never waits
-//! for the writer.
+//! The subscriber's half of a stream: messages in, to the driver. It waits for the
+//! writer only when the subscriber has left 256 answers unread, and not for long.
+
+use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::Subscriber;
 use ackgate_proto::v1;
+use tokio::{sync::Semaphore, time::timeout};
 use tonic::{Status, Streaming};
 use v1::subscribe_request::Request;
 
@@ -11,7 +14,7 @@ use super::{
     outcome::{Outcome, shutting_down},
     status::Reason,
 };
-use crate::consumer::{Handle, Input};
+use crate::consumer::{ANSWERS, End, Handle, Input, Ticket};
 
 /// Reads until the subscriber says goodbye, goes, or breaks a rule.
 pub(super) async fn run(
@@ -19,7 +22,9 @@ pub(super) async fn run(
     handle: &Handle,
     subscriber: Subscriber,
     confirm: bool,
+    stall: Duration,
 ) -> Outcome {
+    let places = Arc::new(Semaphore::new(ANSWERS));
     loop {
         let message = match input.message().await {
             Ok(Some(message)) => message,
@@ -31,11 +36,19 @@ pub(super) async fn run(
             }
             Err(status) => return Outcome::Refused(convert::input_broken(&status)),
         };
-        let input = match convert_request(message.request, subscriber, confirm) {
+        let mut input = match convert_request(message.request, subscriber, confirm) {
             Ok(Some(input)) => input,
             Ok(None) => return Outcome::Closed,
             Err(status) => return Outcome::Refused(status),
         };
+        if let Input::Settle { ticket, .. } | Input::Extend { ticket, .. } = &mut input {
+            // Only a subscriber that reads nothing makes its own verdicts wait here.
+            let place = timeout(stall, Arc::clone(&places).acquire_owned()).await;
+            let Ok(Ok(place)) = place else {
+                return End::NotReading.into();
+            };
+            *ticket = Some(Ticket::new(place));
+        }
         if handle.send(input).await.is_err() {
             return Outcome::Refused(shutting_down());
         }
@@ -58,6 +71,7 @@ fn convert_request(
                 verdicts,
                 refused,
                 confirm,
+                ticket: None,
             }))
         }
         Some(Request::Extend(extend)) => {
@@ -70,6 +84,7 @@ fn convert_request(
                 refused,
                 by,
                 confirm,
+                ticket: None,
             }))
         }
         Some(Request::Credit(credit)) => {

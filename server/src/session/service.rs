@@ -36,6 +36,9 @@ const TRANSPORT: usize = 1;
 /// Time for a subscriber that said goodbye to read what waits for it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
+/// A subscriber that takes nothing for less than this is slow, not stuck.
+const LEAST_STALL: Duration = Duration::from_secs(30);
+
 /// Lets new streams in, or refuses them while the gateway stops. Clones are one.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
@@ -172,6 +175,11 @@ impl Shared {
         transport: &writer::Transport,
     ) -> Outcome {
         let handle = opening.handle;
+        let limits = writer::Limits {
+            ping_interval: self.ping_interval,
+            stall: opening.ack_deadline.max(LEAST_STALL),
+            max_message_bytes: opening.max_message_bytes,
+        };
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
         let attach = Attach {
@@ -192,15 +200,8 @@ impl Shared {
             subscriber,
             told: false,
         };
-        let write = writer::run(
-            messages,
-            cut_heard,
-            transport,
-            &handle,
-            subscriber,
-            self.ping_interval,
-        );
-        let read = reader::run(input, &handle, subscriber, opening.confirm);
+        let write = writer::run(messages, cut_heard, transport, &handle, subscriber, limits);
+        let read = reader::run(input, &handle, subscriber, opening.confirm, limits.stall);
         tokio::pin!(write);
         let (outcome, is_writing) = tokio::select! {
             outcome = &mut write => (outcome, false),

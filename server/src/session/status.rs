@@ -39,13 +39,15 @@ pub enum Reason {
     InputBroken,
     /// The subscriber does not read what it is sent.
     NotReading,
+    /// The verdicts of one message had more different answers than allowed.
+    TooManyAnswers,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -58,6 +60,7 @@ impl Reason {
         Self::InputEnded,
         Self::InputBroken,
         Self::NotReading,
+        Self::TooManyAnswers,
         Self::ShuttingDown,
     ];
 
@@ -77,6 +80,7 @@ impl Reason {
             Self::InputEnded => "INPUT_ENDED",
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
+            Self::TooManyAnswers => "TOO_MANY_ANSWERS",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -91,7 +95,9 @@ impl Reason {
             Self::AlreadyOpen => Code::FailedPrecondition,
             Self::OpenTimeout => Code::DeadlineExceeded,
             Self::UnknownSubscription => Code::NotFound,
-            Self::TooManyVerdicts | Self::NotReading => Code::ResourceExhausted,
+            Self::TooManyVerdicts | Self::NotReading | Self::TooManyAnswers => {
+                Code::ResourceExhausted
+            }
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
             Self::ShuttingDown => Code::Unavailable,

@@ -1,7 +1,7 @@
 //! The gateway's half of a stream: messages out, one at a time. It never waits for
 //! the reader.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use ackgate_lane::{OffsetRange, Subscriber};
 use ackgate_proto::{Frame, v1};
@@ -18,6 +18,18 @@ use crate::consumer::{End, Handle, Input, Outbound};
 /// Where messages go to the transport.
 pub(super) type Transport = mpsc::Sender<Result<Frame, Status>>;
 
+/// What a writer goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Silence after which a ping is sent.
+    pub(super) ping_interval: Duration,
+    /// How long the transport may take nothing before the subscriber is given up:
+    /// what waits for it has no deadline of its own yet.
+    pub(super) stall: Duration,
+    /// Largest message the subscriber accepts.
+    pub(super) max_message_bytes: u64,
+}
+
 /// Writes until the driver ends the session or the transport has gone.
 pub(super) async fn run(
     mut outbox: mpsc::Receiver<Outbound>,
@@ -25,9 +37,10 @@ pub(super) async fn run(
     transport: &Transport,
     handle: &Handle,
     subscriber: Subscriber,
-    ping_interval: Duration,
+    limits: Limits,
 ) -> Outcome {
     let mut quiet_since = Instant::now();
+    let mut rest = VecDeque::new();
     let cut = cut_short(cut);
     tokio::pin!(cut);
     loop {
@@ -35,17 +48,24 @@ pub(super) async fn run(
         let place = tokio::select! {
             biased;
             end = &mut cut => return end.into(),
-            place = transport.reserve() => place,
+            place = tokio::time::timeout(limits.stall, transport.reserve()) => place,
         };
-        let Ok(place) = place else {
-            return Outcome::Gone;
+        let place = match place {
+            Ok(Ok(place)) => place,
+            Ok(Err(_closed)) => return Outcome::Gone,
+            Err(_elapsed) => return End::NotReading.into(),
         };
+        if let Some(frame) = rest.pop_front() {
+            place.send(Ok(frame));
+            quiet_since = Instant::now();
+            continue;
+        }
         let message = tokio::select! {
             biased;
             end = &mut cut => return end.into(),
             () = transport.closed() => return Outcome::Gone,
             message = outbox.recv() => message,
-            () = tokio::time::sleep_until(quiet_since + ping_interval) => {
+            () = tokio::time::sleep_until(quiet_since + limits.ping_interval) => {
                 place.send(Ok(Response::Ping(v1::Ping {}).into()));
                 quiet_since = Instant::now();
                 continue;
@@ -56,8 +76,20 @@ pub(super) async fn run(
                 let sent = (batch.lane.lane, batch.ranges.clone());
                 (convert::batch(batch), Some(sent))
             }
-            Some(Outbound::Settled { sequence, answers }) => {
-                (convert::settled(sequence, answers), None)
+            Some(Outbound::Settled {
+                sequence,
+                answers,
+                ticket: _ticket,
+            }) => {
+                rest.extend(convert::settled(
+                    sequence,
+                    answers,
+                    limits.max_message_bytes,
+                ));
+                let Some(first) = rest.pop_front() else {
+                    continue;
+                };
+                (first, None)
             }
             Some(Outbound::Lane(notice)) => (convert::notice(notice), None),
             Some(Outbound::Drain(left)) => (convert::drain(left), None),

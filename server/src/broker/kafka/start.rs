@@ -132,9 +132,11 @@ fn begin(
         StartAt::Latest => Ok(edge(consumer, lanes, Offset::End)),
         StartAt::Timestamp(ms) => {
             let time = Offset::Offset(ms.max(0));
+            // The ends first: a record that comes between the two look-ups is then
+            // found or lies above its end, and is not passed.
+            let mut ends = edge(consumer, lanes, Offset::End).into_iter();
             let found = patiently(given_up, || search(consumer, lanes, time))
                 .map_err(|error| error::mapped(&error, "look-up of positions by time"))?;
-            let mut ends = edge(consumer, lanes, Offset::End).into_iter();
             Ok(found
                 .into_iter()
                 .map(|offset| {

@@ -41,6 +41,7 @@ async fn subscriber_that_does_not_read_is_cut_off_and_costs_no_memory() {
             verdicts,
             refused,
             confirm: true,
+            ticket: None,
         })
         .await;
     }

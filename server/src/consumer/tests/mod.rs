@@ -15,6 +15,7 @@ use super::*;
 
 mod commit;
 mod delivery;
+mod hostile;
 mod lane_order;
 mod ownership;
 mod stop;
@@ -49,7 +50,7 @@ fn policy(order: Order) -> Policy {
     }
 }
 
-fn subscription(order: Order) -> Subscription {
+fn configured(order: Order) -> Subscription {
     Subscription {
         name: "orders".to_owned(),
         cluster: "main".to_owned(),
@@ -70,8 +71,12 @@ fn subscription(order: Order) -> Subscription {
 }
 
 fn start(broker: &Memory, order: Order) -> Handle {
+    let mut subscription = configured(order);
+    if broker.with(|state| state.latest) {
+        subscription.start = StartAt::Latest;
+    }
     spawn(Parts {
-        subscription: Arc::new(subscription(order)),
+        subscription: Arc::new(subscription),
         connect: Arc::new(broker.clone()),
         producer: Some(Arc::new(broker.clone())),
         budget: Budget::new(1 << 30),
@@ -218,10 +223,13 @@ impl Peer {
             verdicts,
             refused,
             confirm: true,
+            ticket: None,
         })
         .await;
         loop {
-            if let Outbound::Settled { sequence, answers } = self.next().await
+            if let Outbound::Settled {
+                sequence, answers, ..
+            } = self.next().await
                 && sequence == self.sequence
             {
                 return answers;

@@ -12,7 +12,10 @@ async fn stop_waits_for_verdicts_commits_and_leaves() {
     peer.tell(Input::Stop(Duration::from_secs(10))).await;
     assert!(matches!(peer.next().await, Outbound::Drain(_)));
     peer.settle(lane, 0, 4, Verdict::Acked).await;
-    assert_eq!(peer.next().await, Outbound::End(End::ShuttingDown));
+    assert!(matches!(
+        peer.next().await,
+        Outbound::End(End::ShuttingDown)
+    ));
     tokio::time::timeout(LONG, handle.stopped())
         .await
         .expect("stopped in time");
@@ -54,7 +57,7 @@ async fn group_is_left_after_the_linger_and_joined_again_without_loss() {
     first
         .tell(Input::Detach(first.subscriber, Departure::Closed))
         .await;
-    assert_eq!(first.next().await, Outbound::End(End::Closed));
+    assert!(matches!(first.next().await, Outbound::End(End::Closed)));
     tokio::time::sleep(2 * LONG).await;
     assert_eq!(
         broker.with(|state| state.committed.get(&0).copied()),

@@ -1,16 +1,18 @@
 //! Gives each command to the lane and its reference and compares them.
 
+mod compare;
+mod inputs;
+
 use std::time::Duration;
 
 use ackgate_lane::{
-    CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Offset, OffsetRange,
-    OnReject, Policy, Position, Return, SeekOutcome, Start, Subscriber, Target, Time, Verdict,
-    VerdictResult, invariants,
+    Effect, Epoch, Generation, Lane, Offset, OffsetRange, OnReject, Policy, Position, Return,
+    Start, Time, Verdict, VerdictResult,
 };
 
 use crate::{
     commands::{Command, Number, Spot},
-    reference::{Did, Is, Reference},
+    reference::{Is, Reference},
     world::World,
 };
 
@@ -120,31 +122,6 @@ impl Harness {
         }
     }
 
-    fn oversize(&mut self) {
-        if let Some(ready) = self.lane.ready() {
-            let offset = ready.range.first();
-            self.lane.handle_oversize(self.now, offset);
-            self.reference.oversize(self.now, offset.get());
-            self.compare();
-        }
-    }
-
-    fn vanish(&mut self, index: usize) {
-        let records = self.reference.records.iter();
-        let unread = records
-            .filter(|(_, record)| record.is == Is::Unread)
-            .nth(index);
-        let otherwise = self.reference.floor() + index as u64;
-        self.world
-            .vanish(unread.map_or(otherwise, |(&offset, _)| offset));
-    }
-
-    fn drain(&mut self, deadline: Time) {
-        self.lane.begin_drain(self.now, deadline);
-        self.reference.drain(self.now, deadline);
-        self.compare();
-    }
-
     fn spot(&self, at: Spot) -> u64 {
         let floor = self.reference.floor();
         match at {
@@ -181,239 +158,6 @@ impl Harness {
         over.map(|&(subscriber, ..)| subscriber)
     }
 
-    fn fetch(&mut self, count: u64) {
-        // While a seek is awaited the consumer passes nothing in.
-        if self.world.seek.is_some() {
-            return;
-        }
-        let room = u64::from(self.lane.room());
-        for run in self.world.fetch(count.min(room)) {
-            self.lane.handle_fetched(self.now, range(run));
-            self.reference.fetched(self.now, run.0, run.1);
-            self.compare();
-        }
-    }
-
-    fn fetch_again(&mut self, back: u64, count: u64) {
-        let first = self.reference.next.saturating_sub(back);
-        let end = (first + count).min(self.reference.next);
-        if first < end && self.world.seek.is_none() {
-            self.lane.handle_fetched(self.now, range((first, end)));
-            self.reference.fetched(self.now, first, end);
-            self.compare();
-        }
-    }
-
-    fn dispatch(&mut self, to: u64, count: u64, deadline: u64) {
-        let Some(ready) = self.lane.ready() else {
-            return;
-        };
-        let to = ready.owner.map_or(to, |owner| owner.0);
-        let first = ready.range.first().get();
-        let offsets = (first, (first + count).min(ready.range.end().get()));
-        for offset in offsets.0..offsets.1 {
-            let record = &self.reference.records[&offset];
-            assert_eq!(record.is, Is::Ready, "{offset} is not ready");
-            assert_eq!(record.attempts + 1, ready.attempt, "attempt of {offset}");
-            assert_eq!(
-                record.deliveries + 1,
-                ready.delivery,
-                "delivery of {offset}"
-            );
-            let not_before = self.not_before.remove(&offset).unwrap_or_default();
-            assert!(not_before <= self.now, "L10: {offset} before its time");
-        }
-        let deadline = Duration::from_millis(deadline);
-        self.lane
-            .handle_dispatched(self.now, Subscriber(to), range(offsets), deadline);
-        self.reference.dispatched(self.now, to, offsets, deadline);
-        self.world.hand_over(to, offsets);
-        self.unsent.push((to, offsets));
-        self.compare();
-    }
-
-    fn sent(&mut self, index: usize) {
-        if index < self.unsent.len() {
-            let (to, offsets) = self.unsent.remove(index);
-            self.lane
-                .handle_sent(self.now, Subscriber(to), range(offsets));
-            self.reference.sent(self.now, to, offsets);
-            self.compare();
-        }
-    }
-
-    fn say(
-        &mut self,
-        from: u64,
-        offsets: (u64, u64),
-        delivery: Option<u32>,
-        verdict: Option<Verdict>,
-        by: u64,
-    ) {
-        let target = Target {
-            range: range(offsets),
-            delivery,
-        };
-        let by = Duration::from_millis(by);
-        let mut answers = Vec::new();
-        if let (Some(old), Some(verdict)) = (&mut self.old, verdict) {
-            old.handle_verdict(self.now, Subscriber(from), target, verdict, &mut answers);
-            assert!(
-                answers.iter().all(|a| a.result == VerdictResult::Fenced),
-                "L4: {answers:?}"
-            );
-            assert_eq!(
-                old.poll_effect(),
-                None,
-                "L4: an effect of an old generation"
-            );
-            self.answers
-                .extend(answers.drain(..).map(|answer| answer.result));
-        }
-        match verdict {
-            Some(verdict) => {
-                let from = Subscriber(from);
-                self.lane
-                    .handle_verdict(self.now, from, target, verdict, &mut answers);
-            }
-            None => {
-                self.lane
-                    .handle_extend(self.now, Subscriber(from), target, by, &mut answers);
-            }
-        }
-        let expected = self
-            .reference
-            .verdict(self.now, from, offsets, delivery, verdict, by);
-        let mut end = 0;
-        for answer in &answers {
-            assert!(
-                answer.range.first().get() >= end,
-                "answers overlap: {answers:?}"
-            );
-            end = answer.range.end().get();
-        }
-        if expected.is_empty() {
-            let all = VerdictResult::Unknown;
-            assert!(matches!(answers[..], [a] if a.result == all && a.range == target.range));
-        }
-        self.answers
-            .extend(answers.iter().map(|answer| answer.result));
-        for &(offset, result) in &expected {
-            let answer = answers
-                .iter()
-                .find(|a| a.range.contains(Offset::new(offset)));
-            assert_eq!(
-                answer.map(|a| a.result),
-                Some(result),
-                "answer for {offset}"
-            );
-            if result == VerdictResult::Applied {
-                self.note_applied(offset, verdict);
-            }
-        }
-        self.compare();
-    }
-
-    fn note_applied(&mut self, offset: u64, verdict: Option<Verdict>) {
-        match verdict {
-            Some(Verdict::Acked) => {
-                self.world.answered.insert(offset);
-            }
-            Some(Verdict::Failed {
-                retry_after: Some(delay),
-            }) => {
-                self.not_before.insert(offset, self.now.after(delay));
-            }
-            Some(Verdict::Failed { retry_after: None } | Verdict::Released | Verdict::Rejected)
-            | None => {}
-        }
-    }
-
-    fn gone(&mut self, subscriber: u64, why: Return) {
-        if why == Return::Lost {
-            self.lane
-                .handle_subscriber_lost(self.now, Subscriber(subscriber));
-        } else {
-            self.lane
-                .handle_subscriber_closed(self.now, Subscriber(subscriber));
-        }
-        self.reference.gone(self.now, subscriber, why);
-        self.compare();
-    }
-
-    fn letter(&mut self, offset: u64, stored: bool) {
-        self.world.letters.remove(&offset);
-        let outcome = if stored {
-            DeadLetterOutcome::Stored
-        } else {
-            DeadLetterOutcome::Failed
-        };
-        if stored {
-            self.world.answered.insert(offset);
-        }
-        self.lane
-            .handle_dead_letter(self.now, Offset::new(offset), outcome);
-        self.reference.letter(self.now, offset, outcome);
-        self.compare();
-    }
-
-    fn commit(&mut self, done: bool) {
-        if self.world.commits.is_empty() {
-            return;
-        }
-        let position = self.world.commits.remove(0);
-        let outcome = if done {
-            CommitOutcome::Done
-        } else {
-            CommitOutcome::Failed
-        };
-        if done {
-            assert!(self.world.committed <= position, "L1");
-            self.world.committed = position;
-        }
-        self.lane
-            .handle_commit(self.now, Position::new(position), outcome);
-        self.reference.commit(self.now, position, outcome);
-        self.compare();
-    }
-
-    fn seek(&mut self, done: bool) {
-        let Some(to) = self.world.seek.take() else {
-            return;
-        };
-        let outcome = if done {
-            SeekOutcome::Done
-        } else {
-            SeekOutcome::Failed
-        };
-        if done {
-            self.world.position = to;
-        }
-        self.lane.handle_seek(self.now, outcome);
-        self.reference.seek(self.now, outcome);
-        self.compare();
-    }
-
-    fn wait(&mut self, by: Duration) {
-        let end = self.now.after(by);
-        while let Some(time) = self.lane.poll_timeout().filter(|time| *time <= end) {
-            self.now = self.now.max(time);
-            self.timeout();
-        }
-        self.now = end;
-    }
-
-    fn timeout(&mut self) {
-        self.lane.handle_timeout(self.now);
-        self.reference.timeout(self.now);
-        self.compare();
-        let next = self.lane.poll_timeout();
-        assert!(
-            next.is_none_or(|time| time > self.now),
-            "L13: {next:?} comes again and again"
-        );
-    }
-
     /// The lane is assigned again, from the committed position alone.
     fn reassign(&mut self) {
         let pending = self.world.commits.len();
@@ -432,74 +176,6 @@ impl Harness {
         self.reference = Reference::new(self.policy, self.world.committed);
         self.unsent.clear();
         self.not_before.clear();
-    }
-
-    /// Takes the effects of the last input and compares everything there is to see.
-    fn compare(&mut self) {
-        let mut done: Vec<Did> = Vec::new();
-        while let Some(effect) = self.lane.poll_effect() {
-            self.trace.push(effect);
-            done.extend(self.world.carry_out(effect));
-        }
-        let expected = self.reference.did();
-        let mut missing = done.clone();
-        let extra: Vec<_> = expected
-            .iter()
-            .filter(|did| match missing.iter().position(|done| done == *did) {
-                Some(index) => {
-                    missing.swap_remove(index);
-                    false
-                }
-                None => true,
-            })
-            .collect();
-        assert!(
-            missing.is_empty() && extra.is_empty(),
-            "only the lane did {missing:?}, only its reference did {extra:?}"
-        );
-        if let Err(violation) = invariants::check(&self.lane) {
-            panic!("{violation}");
-        }
-        let (lane, reference) = (&self.lane, &self.reference);
-        let snapshot = lane.snapshot();
-        assert_eq!(
-            lane.floor().map(Position::get),
-            Some(reference.floor()),
-            "floor"
-        );
-        assert_eq!(u64::from(lane.room()), reference.room(), "room");
-        assert_eq!(
-            snapshot.next.map(Position::get),
-            Some(reference.next),
-            "next"
-        );
-        assert_eq!(snapshot.unsettled, reference.unsettled(), "unsettled");
-        assert_eq!(snapshot.in_flight, reference.in_flight(), "in flight");
-        assert_eq!(
-            snapshot.in_flight,
-            self.world.out.len() as u64,
-            "L8: credit taken"
-        );
-        assert_eq!(
-            snapshot.delayed,
-            reference.count(|is| matches!(is, Is::Delayed(_))),
-            "delayed"
-        );
-        let ready = lane.ready().map(|ready| {
-            let owner = ready.owner.map(|owner| owner.0);
-            (
-                ready.range.first().get(),
-                ready.attempt,
-                ready.delivery,
-                ready.alone,
-                owner,
-            )
-        });
-        assert_eq!(ready, reference.ready(), "ready");
-        assert!(
-            self.world.commits.len() <= 1 || reference.is_done(),
-            "commits outstanding"
-        );
     }
 
     /// All faults end: everything settles and the committed position reaches the end.

@@ -1,3 +1,5 @@
+//! What a checked cluster's facts lead to, and clusters that fail or never answer.
+
 use std::{path::Path, sync::mpsc};
 
 use super::*;

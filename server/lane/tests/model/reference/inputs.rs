@@ -1,0 +1,187 @@
+//! What each input does, but for verdicts.
+
+use std::time::Duration;
+
+use ackgate_lane::{Cause, CommitOutcome, DeadLetterOutcome, Return, SeekOutcome, Time};
+
+use super::{Did, Is, Life, Outcome, Record, Reference, Rewind};
+
+impl Reference {
+    pub(crate) fn fetched(&mut self, now: Time, first: u64, end: u64) {
+        if self.life != Life::Active || matches!(self.rewind, Rewind::Seeking(_)) {
+            return;
+        }
+        self.origin.get_or_insert_with(|| first.max(self.next));
+        for offset in first..end {
+            if offset < self.next {
+                match self.records.get(&offset) {
+                    Some(record) if !matches!(record.is, Is::Settled(_)) => {}
+                    _ => self.did.push(Did::Skipped(offset)),
+                }
+                continue;
+            }
+            for gone in self.next..offset {
+                if self
+                    .records
+                    .get(&gone)
+                    .is_some_and(|record| record.is == Is::Unread)
+                {
+                    self.did.push(Did::Lost(gone));
+                    self.settle(gone, Outcome::Gone);
+                }
+            }
+            self.next = offset + 1;
+            match self.records.get(&offset).map(|record| record.is) {
+                None => {
+                    let record = Record {
+                        is: Is::Ready,
+                        attempts: 0,
+                        deliveries: 0,
+                        lost: 0,
+                        voided: 0,
+                        late: None,
+                        over: Vec::new(),
+                    };
+                    self.records.insert(offset, record);
+                    self.admit(offset);
+                }
+                Some(Is::Unread) => self.admit(offset),
+                Some(Is::Settled(_)) => self.did.push(Did::Skipped(offset)),
+                Some(_) => {}
+            }
+        }
+        self.finish(now);
+    }
+
+    fn admit(&mut self, offset: u64) {
+        let waiting = self.rewind != Rewind::None;
+        let cause = self.exhausted(offset);
+        let record = self.record(offset);
+        if waiting {
+            record.is = Is::Unread;
+        } else if let Some(cause) = cause {
+            self.give_up(offset, cause, None);
+        } else {
+            record.is = Is::Ready;
+            record.late = None;
+        }
+    }
+
+    pub(crate) fn dispatched(&mut self, now: Time, to: u64, offsets: (u64, u64), for_: Duration) {
+        for offset in offsets.0..offsets.1 {
+            let record = self.record(offset);
+            record.is = Is::Out(to, for_, None, None);
+            record.deliveries += 1;
+            record.late = None;
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn sent(&mut self, now: Time, to: u64, offsets: (u64, u64)) {
+        for offset in offsets.0..offsets.1 {
+            if let Some(record) = self.records.get_mut(&offset)
+                && let Is::Out(holder, for_, None, None) = record.is
+                && holder == to
+            {
+                record.is = Is::Out(to, for_, Some(now), Some(now.after(for_)));
+            }
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn gone(&mut self, now: Time, subscriber: u64, why: Return) {
+        if self.life == Life::Done {
+            return;
+        }
+        for offset in self.offsets() {
+            let record = self.record(offset);
+            if matches!(record.is, Is::Out(holder, ..) if holder == subscriber) {
+                record.over.push((subscriber, record.deliveries, false));
+                record.lost += u32::from(why == Return::Lost);
+                self.did.push(Did::Returned(offset, subscriber, why));
+                self.back(now, offset, None, None);
+            }
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn oversize(&mut self, now: Time, offset: u64) {
+        if self.life != Life::Done && self.is(offset) == Some(Is::Ready) {
+            self.give_up(offset, Cause::Oversize, None);
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn letter(&mut self, now: Time, offset: u64, outcome: DeadLetterOutcome) {
+        if self.life != Life::Done
+            && let Some(Is::Letter(cause, retry)) = self.is(offset)
+        {
+            match outcome {
+                DeadLetterOutcome::Stored => self.settle(offset, Outcome::Refused),
+                DeadLetterOutcome::Failed => {
+                    self.record(offset).is = Is::Letter(cause, retry.or(Some(now)));
+                }
+            }
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn commit(&mut self, now: Time, position: u64, outcome: CommitOutcome) {
+        if self.asked == Some(position) {
+            self.asked = None;
+            self.commit_failed = outcome == CommitOutcome::Failed;
+        }
+        if outcome == CommitOutcome::Done {
+            self.base = self.base.max(position);
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn seek(&mut self, now: Time, outcome: SeekOutcome) {
+        if let Rewind::Seeking(to) = self.rewind {
+            self.rewind = match outcome {
+                SeekOutcome::Done => {
+                    self.next = to;
+                    Rewind::None
+                }
+                SeekOutcome::Failed => Rewind::Waiting(now.after(Duration::from_secs(1)), true),
+            };
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn timeout(&mut self, now: Time) {
+        if self.life == Life::Done {
+            return;
+        }
+        for offset in self.offsets() {
+            let record = self.record(offset);
+            if let Is::Out(holder, _, _, Some(deadline)) = record.is
+                && deadline <= now
+            {
+                record.over.push((holder, record.deliveries, true));
+                record.attempts += 1;
+                self.did
+                    .push(Did::Returned(offset, holder, Return::Expired));
+                self.back(now, offset, Some(Duration::ZERO), Some(holder));
+            }
+            match self.is(offset) {
+                Some(Is::Delayed(until)) if until <= now => self.record(offset).is = Is::Ready,
+                Some(Is::Letter(cause, Some(retry))) if retry <= now => {
+                    self.ask_letter(offset, cause);
+                }
+                _ => {}
+            }
+        }
+        self.finish(now);
+    }
+
+    pub(crate) fn drain(&mut self, now: Time, deadline: Time) {
+        self.life = match self.life {
+            Life::Active => Life::Draining(deadline),
+            Life::Draining(before) => Life::Draining(before.min(deadline)),
+            Life::Done => Life::Done,
+        };
+        self.finish(now);
+    }
+}

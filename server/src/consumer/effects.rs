@@ -31,10 +31,10 @@ impl Driver {
             {
                 self.carry_out_one(now, generation, effect);
             }
-            if let Some(entry) = self.lanes.get_mut(generation) {
-                if let Some(floor) = entry.lane.floor() {
-                    entry.bodies.release_below(floor);
-                }
+            if let Some(entry) = self.lanes.get_mut(generation)
+                && let Some(floor) = entry.lane.floor()
+            {
+                entry.bodies.release_below(floor);
             }
             self.grant(generation);
             self.recount(generation);

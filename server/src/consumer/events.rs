@@ -128,7 +128,9 @@ impl Driver {
         let count = u32::try_from(chunk.records.len()).unwrap_or(u32::MAX);
         entry.granted.records = entry.granted.records.saturating_sub(count);
         entry.granted.bytes = entry.granted.bytes.saturating_sub(chunk.bytes.len() as u64);
-        let expected = entry.fetched.or(entry.start.filter(|_| entry.seek == 0));
+        let expected = entry
+            .fetched
+            .or_else(|| entry.start.filter(|_| entry.seek == 0));
         let first = chunk.records.first().map(|record| record.offset);
         if let (Some(expected), Some(first)) = (expected, first)
             && first < expected.get()

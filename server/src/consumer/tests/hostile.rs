@@ -53,7 +53,7 @@ fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
     let mut records = Vec::new();
     for offset in offsets {
         let record = v1::Record {
-            offset: offset as i64,
+            offset: i64::try_from(offset).expect("small offsets"),
             value: Some(vec![0; size].into()),
             ..Default::default()
         };
@@ -65,7 +65,7 @@ fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
         .unwrap();
         records.push(RecordIndex {
             offset,
-            end: bytes.len() as u32,
+            end: u32::try_from(bytes.len()).expect("small chunks"),
         });
     }
     Chunk {
@@ -102,7 +102,7 @@ impl Raw {
 /// Runs a scenario on virtual time on its own thread; false: it never ends (a busy
 /// driver keeps virtual time from advancing).
 fn ends<F: Future<Output = ()> + Send + 'static>(scenario: F) -> bool {
-    let (done, wait) = std::sync::mpsc::channel();
+    let (done, wait) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || {
         let rt = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -307,7 +307,9 @@ async fn grants_stay_within_the_budget() {
     });
     let _peer = Peer::attach(&handle, 1, 100).await;
     raw.say(Event::Assigned(
-        (1..=300).map(|g| assigned(g, g as i32, 0, true)).collect(),
+        (1..=300_u16)
+            .map(|g| assigned(u64::from(g), i32::from(g), 0, true))
+            .collect(),
     ))
     .await;
     tokio::time::sleep(Duration::from_secs(5)).await;

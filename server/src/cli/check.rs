@@ -1,7 +1,7 @@
 //! `ackgate check`: is the configuration right, and does Kafka have what it needs?
 //!
 //! Boundary: what is asked of a cluster is [`TopicFacts`]; what follows from the
-//! answers is in [`rules`], which knows no Kafka client.
+//! answers is in `rules`, which knows no Kafka client.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 

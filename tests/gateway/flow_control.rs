@@ -1,8 +1,8 @@
 //! Never more out than was granted, and nothing lost, stuck or hoarded meanwhile.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use ackgate_proto::v1::{Credit, Outcome, subscribe_request::Request};
+use ackgate_proto::v1::{Credit, Outcome, Settle, SubscribeRequest, subscribe_request::Request};
 
 use crate::support::{Case, Gateway, Outgoing, Stage, Stream, cases, throughout};
 
@@ -13,7 +13,9 @@ pub(crate) fn cases() -> Vec<Case> {
         embedded: zero_credit_pauses_until_more_is_granted,
             credit_in_bytes_bounds_what_is_out,
             record_above_the_whole_credit_comes_alone,
-            single_record_is_pushed_at_once;
+            single_record_is_pushed_at_once,
+            subscriber_that_reads_may_settle_each_record_alone,
+            subscriber_that_takes_nothing_is_given_up;
         kafka: subscriber_that_never_reads_costs_bounded_memory;
     ]
 }
@@ -194,4 +196,58 @@ async fn subscriber_that_never_reads_costs_bounded_memory(stage: Stage) {
     // It was only slow: everything it has missed is there when it reads.
     let first = deaf.records(100).await;
     deaf.answer_all(&first, Outcome::Acked).await;
+}
+
+// A flood of small messages once outran their answers and ended the session.
+async fn subscriber_that_reads_may_settle_each_record_alone(stage: Stage) {
+    const COUNT: u64 = 1_500;
+    let topic = stage.topic("orders", 1).await;
+    numbers(&stage, &topic, COUNT as usize).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut stream = Stream::open(gateway.address, Stream::hello("orders")).await;
+    let records = stream.records(COUNT as usize).await;
+    let sender = stream.sender();
+    let settles = tokio::spawn(async move {
+        for (sequence, record) in (1..).zip(&records) {
+            let request = Some(Request::Settle(Settle {
+                sequence,
+                verdicts: vec![record.verdict(Outcome::Acked)],
+            }));
+            sender.send(SubscribeRequest { request }).await.unwrap();
+        }
+    });
+    for sequence in 1..=COUNT {
+        assert_eq!(stream.answer(sequence).await.answers, []);
+    }
+    settles.await.unwrap();
+    stage.commits(&topic, 0, COUNT as i64).await;
+}
+
+// L14.
+async fn subscriber_that_takes_nothing_is_given_up(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let value = vec![b'x'; 50_000];
+    let records = (0..80).map(|_| Outgoing::value(0, value.clone()));
+    stage.broker.produce(&topic.name, records).await;
+    let subscription = stage
+        .subscription(&topic)
+        .ack_deadline(Duration::from_secs(5));
+    let gateway = stage.gateway(&[subscription]).await;
+    let deaf = Stream::connect(gateway.address).await.unwrap();
+    let mut open = Stream::hello("orders");
+    open.credit = Some(Credit {
+        records: 1_000_000,
+        bytes: 1 << 30,
+    });
+    deaf.send(Request::Open(open)).await;
+    gateway.logs("subscriber attached").await;
+    let mut healthy = Stream::open(gateway.address, Stream::hello("orders")).await;
+    let mut seen = BTreeSet::new();
+    while seen.len() < 80 {
+        let record = healthy.record().await;
+        healthy.settle(vec![record.verdict(Outcome::Acked)]).await;
+        seen.insert(record.offset);
+    }
+    stage.commits(&topic, 0, 80).await;
+    drop(deaf);
 }

@@ -132,6 +132,11 @@ impl Stream {
         requests.send(message).await.ok();
     }
 
+    /// Another hold on the sending side, to send while the stream is read.
+    pub(crate) fn sender(&self) -> mpsc::Sender<SubscribeRequest> {
+        self.requests.clone().expect("the sending side is open")
+    }
+
     /// Sends a message without a request in it.
     pub(crate) async fn send_nothing(&self) {
         let requests = self.requests.as_ref().expect("the sending side is open");

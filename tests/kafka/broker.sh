@@ -105,6 +105,8 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 # Retention and compaction within a test's patience.
 log.retention.check.interval.ms=1000
+# By age only where a topic says so: some tests write records of long ago.
+log.retention.ms=-1
 log.segment.delete.delay.ms=1000
 log.cleaner.backoff.ms=1000
 ${ACKGATE_KAFKA_PROPERTIES:-}

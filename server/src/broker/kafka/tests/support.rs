@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// For anything to happen. Joining a group takes the mock cluster 3 s.
-pub(in crate::broker::kafka) const PATIENCE: Duration = Duration::from_secs(60);
+pub(in crate::broker::kafka) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(in crate::broker::kafka) type Mock = MockCluster<'static, DefaultProducerContext>;
 

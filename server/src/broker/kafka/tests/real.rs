@@ -139,7 +139,7 @@ async fn lanes_move_with_their_last_commit_cooperatively_and_eagerly() {
     for eager in [false, true] {
         let topic = topic(&bootstrap, 4, &[]).await;
         let subscription = subscription(&[&topic], &topic, StartAt::Earliest);
-        move_lanes(&bootstrap, &topic, subscription, eager).await;
+        assert!(move_lanes(&bootstrap, &topic, subscription, eager).await);
     }
 }
 

@@ -53,8 +53,8 @@ impl Pair {
         let topic = stage.topic("orders", PARTITIONS as u16).await;
         let subscription = stage
             .subscription(&topic)
-            // A stopped gateway's subscriber is back before its group has moved on.
-            .linger(Duration::from_secs(30));
+            // Members learn of a rebalance with a heartbeat: often, so that it is quick.
+            .consumer_property("heartbeat.interval.ms", "500");
         let mut gateways = Vec::new();
         for _ in 0..2 {
             gateways.push(Gateway::start(stage, std::slice::from_ref(&subscription)).await);
@@ -74,12 +74,12 @@ impl Pair {
 
     /// Writes a part of a step to each partition.
     async fn write(&mut self, stage: &Stage, records: i64) {
-        for partition in 0..PARTITIONS {
-            let values = (self.written..self.written + records).map(|n| format!("{n}"));
-            let records = values.map(|value| Outgoing::value(partition, value));
-            stage.broker.produce(&self.topic.name, records).await;
-        }
-        self.written += records;
+        let (from, to) = (self.written, self.written + records);
+        let records = (from..to).flat_map(|number| {
+            (0..PARTITIONS).map(move |partition| Outgoing::value(partition, number.to_string()))
+        });
+        stage.broker.produce(&self.topic.name, records).await;
+        self.written = to;
     }
 
     /// Waits until so much of what was written has been printed.

@@ -1,11 +1,18 @@
 //! Gateways come and go under load: stopped in order they lose and repeat nothing,
 //! killed they lose nothing and repeat little.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use ackgate_client::{Delivery, Subscriber};
 use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
 
-use crate::support::{Case, Gateway, Outgoing, Stage, Subscriber, Topic, cases};
+use crate::support::{Case, Gateway, Outgoing, Stage, Topic, cases};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
@@ -16,35 +23,57 @@ pub(crate) fn cases() -> Vec<Case> {
 
 const PARTITIONS: i32 = 16;
 /// Records written to each partition between two stops.
-const STEP: i64 = 150;
+const STEP: i64 = 300;
 /// For a step to be read through, on a slow machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How often each record was printed, which a subscriber does before it acks it.
-#[derive(Default)]
-struct Printed {
-    times: BTreeMap<(i32, i64), u32>,
+/// How often each record was received.
+#[derive(Clone, Debug, Default)]
+struct Received {
+    times: Arc<Mutex<BTreeMap<(i32, i64), u32>>>,
 }
 
-impl Printed {
-    fn take(&mut self, subscribers: &mut [Subscriber]) {
-        for line in subscribers.iter_mut().flat_map(Subscriber::take) {
-            *self.times.entry((line.partition, line.offset)).or_default() += 1;
-        }
+impl Received {
+    fn note(&self, delivery: &Delivery) {
+        let record = (delivery.partition(), delivery.offset());
+        *self.times.lock().unwrap().entry(record).or_default() += 1;
+    }
+
+    fn count(&self) -> usize {
+        self.times.lock().unwrap().len()
     }
 
     fn repeated(&self) -> Vec<(i32, i64)> {
+        let times = self.times.lock().unwrap();
         let more_than_once = |(one, times): (&(i32, i64), &u32)| (*times > 1).then_some(*one);
-        self.times.iter().filter_map(more_than_once).collect()
+        times.iter().filter_map(more_than_once).collect()
     }
 }
 
-/// Two gateways, a subscriber on each, and what was printed so far.
+/// Receives for as long as the test runs, takes its time over each record and acks
+/// it, so that at any moment many records are out.
+async fn work(address: SocketAddr, received: Received) {
+    let mut subscriber = Subscriber::builder(format!("http://{address}"), "orders")
+        .credit(64, 1 << 20)
+        .connect()
+        .await
+        .expect("the gateway takes the subscriber");
+    while let Some(delivery) = subscriber.next().await {
+        let delivery = delivery.expect("the subscriber connects again by itself");
+        received.note(&delivery);
+        let work = Duration::from_millis(5 + delivery.offset().unsigned_abs() * 7 % 40);
+        tokio::spawn(async move {
+            tokio::time::sleep(work).await;
+            delivery.ack();
+        });
+    }
+}
+
+/// Two gateways, a subscriber on each, and what was received so far.
 struct Pair {
     topic: Topic,
     gateways: Vec<Gateway>,
-    subscribers: Vec<Subscriber>,
-    printed: Printed,
+    received: Received,
     written: i64,
 }
 
@@ -59,15 +88,14 @@ impl Pair {
         for _ in 0..2 {
             gateways.push(Gateway::start(stage, std::slice::from_ref(&subscription)).await);
         }
-        let subscribers = gateways
-            .iter()
-            .map(|gateway| Subscriber::start(gateway.address, &[]))
-            .collect();
+        let received = Received::default();
+        for gateway in &gateways {
+            tokio::spawn(work(gateway.address, received.clone()));
+        }
         Self {
             topic,
             gateways,
-            subscribers,
-            printed: Printed::default(),
+            received,
             written: 0,
         }
     }
@@ -82,12 +110,11 @@ impl Pair {
         self.written = to;
     }
 
-    /// Waits until so much of what was written has been printed.
+    /// Waits until so much of what was written has been received.
     async fn read(&mut self, records: usize) {
         let deadline = Instant::now() + LIMIT;
         loop {
-            self.printed.take(&mut self.subscribers);
-            let count = self.printed.times.len();
+            let count = self.received.count();
             if count >= records {
                 return;
             }
@@ -106,7 +133,6 @@ impl Pair {
         for partition in 0..PARTITIONS {
             stage.commits(&self.topic, partition, self.written).await;
         }
-        self.printed.take(&mut self.subscribers);
     }
 }
 
@@ -116,7 +142,7 @@ async fn stopped_gateways_lose_and_repeat_nothing(stage: Stage) {
     for stop in 0..STOPS {
         pair.write(&stage, STEP / 2).await;
         // Half of what is there at least is read by now, the rest is on its way.
-        let before = pair.printed.times.len();
+        let before = pair.received.count();
         pair.read(before + (STEP * i64::from(PARTITIONS)) as usize / 4)
             .await;
         pair.gateways[stop % 2].terminate();
@@ -124,7 +150,7 @@ async fn stopped_gateways_lose_and_repeat_nothing(stage: Stage) {
         pair.gateways[stop % 2].restart().await;
     }
     pair.finish(&stage).await;
-    assert_eq!(pair.printed.repeated(), [], "received twice");
+    assert_eq!(pair.received.repeated(), [], "received twice");
 }
 
 // L12 is another test's: here nobody asked for durable answers, so what was acked
@@ -134,7 +160,7 @@ async fn killed_gateways_lose_nothing_and_repeat_little(stage: Stage) {
     let mut pair = Pair::start(&stage).await;
     for kill in 0..KILLS {
         pair.write(&stage, STEP / 2).await;
-        let before = pair.printed.times.len();
+        let before = pair.received.count();
         pair.read(before + (STEP * i64::from(PARTITIONS)) as usize / 4)
             .await;
         pair.gateways[kill % 2].kill_and_restart().await;
@@ -144,6 +170,6 @@ async fn killed_gateways_lose_nothing_and_repeat_little(stage: Stage) {
     // A step and a half is all that can be acked and not committed when a gateway is
     // killed: the one being read, and the rest of the one before it.
     let bound = KILLS * (STEP * i64::from(PARTITIONS)) as usize * 3 / 2;
-    let repeated = pair.printed.repeated().len();
+    let repeated = pair.received.repeated().len();
     assert!(repeated <= bound, "{repeated} records came again");
 }

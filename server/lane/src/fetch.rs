@@ -5,6 +5,7 @@
 
 use crate::{
     Lane, OffsetRange, Time,
+    key_order::Incoming,
     lane::Phase,
     rewind::Rewind,
     slot::{Outcome, Slot, State},
@@ -18,7 +19,14 @@ impl Lane {
     /// Records passed in twice change nothing; those settled already are answered
     /// with [`Effect::Skipped`](crate::Effect::Skipped). A draining lane takes
     /// nothing, nor does one that waits for a seek: it reads them again.
+    ///
+    /// In key order these are records without keys; those with keys come by
+    /// [`Self::handle_fetched_keyed`].
     pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
+        self.fetch(now, range, Incoming::new(range.first(), &[]));
+    }
+
+    pub(crate) fn fetch(&mut self, now: Time, range: OffsetRange, keys: Incoming<'_>) {
         if self.phase != Phase::Active || matches!(self.rewind, Rewind::Seeking { .. }) {
             return;
         }
@@ -33,24 +41,25 @@ impl Lane {
             if let Some(jumped) = OffsetRange::new(next.offset(), fresh.first().position()) {
                 self.release_vanished(jumped);
             }
-            self.receive(fresh);
+            self.receive(fresh, keys);
             self.next = Some(fresh.end());
         }
         self.end_turn(now);
     }
 
     /// `range`, from `next` on, is there.
-    fn receive(&mut self, range: OffsetRange) {
+    fn receive(&mut self, range: OffsetRange, keys: Incoming<'_>) {
         let mut from = range.first().position();
         self.each_piece(range, |lane, piece, slot| {
             if let Some(new) = OffsetRange::new(from.offset(), piece.first().position()) {
-                lane.admit(new, Slot::fresh(State::Ready { late: None }));
+                lane.admit_new(new, keys);
             }
             from = piece.end();
             match slot.state {
                 State::Unread { .. } => lane.admit(piece, slot),
                 State::Settled { .. } => lane.effects.skipped(piece),
                 State::Ready { .. }
+                | State::Behind
                 | State::Dispatched { .. }
                 | State::Out { .. }
                 | State::Delayed { .. }
@@ -61,8 +70,14 @@ impl Lane {
             }
         });
         if let Some(new) = range.at_or_above(from) {
-            self.admit(new, Slot::fresh(State::Ready { late: None }));
+            self.admit_new(new, keys);
         }
+    }
+
+    /// `piece` has never been here: what is first of its key is admitted.
+    fn admit_new(&mut self, piece: OffsetRange, keys: Incoming<'_>) {
+        let slot = Slot::fresh(State::READY);
+        self.line_up(piece, slot, keys, |lane, first| lane.admit(first, slot));
     }
 
     /// Makes `piece` ready, unless it waits for a seek or has nothing left to try.
@@ -75,8 +90,8 @@ impl Lane {
         } else if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, None);
         } else {
-            self.window
-                .set(piece, slot.with(State::Ready { late: None }));
+            // What is new has a key that nobody has, and lane order has no keys.
+            self.window.set(piece, slot.with(State::READY));
         }
     }
 

@@ -13,11 +13,12 @@
 //!
 //! | input | meaning | answers |
 //! |---|---|---|
-//! | [`handle_fetched`](Lane::handle_fetched) | records exist and their bodies are held | [`Effect::Seek`] begins it anew |
-//! | [`handle_dispatched`](Lane::handle_dispatched) | the beginning of [`Lane::ready`] goes to a subscriber | |
+//! | [`handle_fetched`](Lane::handle_fetched), [`handle_fetched_keyed`](Lane::handle_fetched_keyed) | records exist and their bodies are held | [`Effect::Seek`] begins it anew |
+//! | [`handle_dispatched`](Lane::handle_dispatched) | the beginning of [`Lane::ready_for`] goes to a subscriber | |
 //! | [`handle_sent`](Lane::handle_sent) | it reached the transport: its deadline starts | |
 //! | [`handle_verdict`](Lane::handle_verdict), [`handle_extend`](Lane::handle_extend) | what a subscriber says | |
 //! | [`handle_subscriber_lost`](Lane::handle_subscriber_lost), [`handle_subscriber_closed`](Lane::handle_subscriber_closed) | it has gone | |
+//! | [`handle_subscriber_paused`](Lane::handle_subscriber_paused) | it takes nothing for now | |
 //! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
 //! | [`handle_dead_letter`](Lane::handle_dead_letter) | stored or not | [`Effect::DeadLetter`] |
 //! | [`handle_commit`](Lane::handle_commit) | committed or not | [`Effect::Commit`] |
@@ -80,6 +81,21 @@
 //! - A verdict from before the seek changes nothing; an expired record's own late
 //!   verdict counts until the seek is asked for.
 //!
+//! # Key order
+//!
+//! With [`Order::Key`] one record of a key is ready or out at a time, the earliest
+//! unsettled one; those behind it wait, whatever became of it short of settling: a
+//! backoff, a dead letter not yet confirmed, a hold. Records with a null key are free.
+//!
+//! - A key of which a subscriber has got a record stays with it until all records of the
+//!   key that were received are settled, also after failed verdicts and while it has no
+//!   credit. It is anyone's again when that hand-over is void (released, expired, lost),
+//!   and when the subscriber pauses or goes.
+//! - Records of one key beyond its share of `window.records` do not count against it, so
+//!   that a key that makes no progress does not keep the others from being fetched. The
+//!   span bounds everything.
+//! - A key is forgotten with its last unsettled record.
+//!
 //! # Drain
 //!
 //! A draining lane fetches and hands out nothing, verdicts count, and dead letters in
@@ -105,6 +121,8 @@ mod ids;
 pub mod invariants;
 mod jitter;
 mod judge;
+mod key_order;
+mod keys;
 mod lane;
 mod memory;
 mod policy;

@@ -55,7 +55,7 @@ proptest! {
 fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
     let (mut effects, mut answers) = (Vec::new(), Vec::new());
-    for seed in 0..300 {
+    for seed in 0..400 {
         let policy = policies()
             .new_tree(&mut runner)
             .expect("a policy")

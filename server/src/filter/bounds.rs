@@ -12,10 +12,7 @@ use cel::common::ast::{
 };
 use regex::RegexBuilder;
 
-use super::{
-    compile::Needs,
-    subject::Name,
-};
+use super::{compile::Needs, subject::Name};
 
 /// Longest source.
 pub const SOURCE_BYTES: usize = 4096;
@@ -124,7 +121,10 @@ pub(super) fn check(program: &IdedExpr) -> Result<Needs, Fault> {
             return fault(visit.part, format!("has more than {PARTS} parts"));
         }
         if visit.depth > DEPTH {
-            return fault(visit.part, format!("is nested more than {DEPTH} levels deep"));
+            return fault(
+                visit.part,
+                format!("is nested more than {DEPTH} levels deep"),
+            );
         }
         look_at(&visit, &mut open, &mut needs)?;
     }
@@ -137,7 +137,13 @@ fn look_at<'a>(
     needs: &mut Needs,
 ) -> Result<(), Fault> {
     let (depth, within) = (visit.depth + 1, visit.within);
-    let mut then = |part: &'a IdedExpr, within| open.push(Visit { part, depth, within });
+    let mut then = |part: &'a IdedExpr, within| {
+        open.push(Visit {
+            part,
+            depth,
+            within,
+        })
+    };
     match &visit.part.expr {
         Expr::Literal(_) => {}
         Expr::Ident(name) => name_used(visit, name, needs)?,

@@ -43,7 +43,11 @@ pub(super) struct Needs {
 pub(super) fn compile(source: &str) -> Result<Compiled, Invalid> {
     let source = source.trim();
     if source.is_empty() {
-        return Err(at(source, 0, "is empty; a filter is an expression such as key == \"a\""));
+        return Err(at(
+            source,
+            0,
+            "is empty; a filter is an expression such as key == \"a\"",
+        ));
     }
     if source.len() > SOURCE_BYTES {
         let what = format!(

@@ -94,7 +94,8 @@ impl Filter {
         record.check()?;
         let evaluate = || self.0.program.execute(&self.0.context(record));
         // The library has no promise never to panic.
-        let result = catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_panic| Failure::Panicked)?;
+        let result =
+            catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_panic| Failure::Panicked)?;
         match result {
             Ok(Value::Bool(wanted)) => Ok(wanted),
             Ok(other) => Err(Failure::NotBool(other.type_of().to_string())),

@@ -46,7 +46,10 @@ fn every_name_has_its_documented_type() {
     );
     for (source, expected) in [
         ("topic == 'orders' && partition == 3 && offset == 42", true),
-        ("timestamp >= 1700000000000 && timestamp < 1700000000001", true),
+        (
+            "timestamp >= 1700000000000 && timestamp < 1700000000001",
+            true,
+        ),
         ("key.startsWith('eu-')", true),
         ("key.matches('^eu-[0-9]+$')", true),
         ("key.matches('^us')", false),
@@ -66,7 +69,10 @@ fn every_name_has_its_documented_type() {
     }
     assert_eq!(says("key == null", &record(None, &[])), Ok(true));
     assert_eq!(says("key == ''", &record(Some(b""), &[])), Ok(true));
-    assert_eq!(says("key == b'\\xff'", &record(Some(&[255]), &[])), Ok(true));
+    assert_eq!(
+        says("key == b'\\xff'", &record(Some(&[255]), &[])),
+        Ok(true)
+    );
 }
 
 #[test]
@@ -95,14 +101,29 @@ fn what_does_not_fit_the_record_is_a_failure_and_no_answer() {
 fn what_is_refused_says_where_and_what_was_expected() {
     for (source, expected) in [
         ("", "line 1, column 1: is empty"),
-        ("key == ", "line 1, column 7: Syntax error: mismatched input '<EOF>' expecting"),
+        (
+            "key == ",
+            "line 1, column 7: Syntax error: mismatched input '<EOF>' expecting",
+        ),
         ("key ==\n  = 'a'", "line 2, column 3: Syntax error"),
-        ("kee == 'a'", "line 1, column 1: no name \"kee\"; there are topic, partition"),
-        ("key == 'a' &&\nvalue == 'b'", "line 2, column 1: the value is opaque"),
+        (
+            "kee == 'a'",
+            "line 1, column 1: no name \"kee\"; there are topic, partition",
+        ),
+        (
+            "key == 'a' &&\nvalue == 'b'",
+            "line 2, column 1: the value is opaque",
+        ),
         ("key + 'a' == 'b'", "+ is not available"),
         ("[1, 2].map(x, x) == [1]", "builds a list"),
-        ("[1].exists(x, [2].exists(y, x == y))", "a loop within a loop"),
-        ("upper(key) == 'A'", "no function \"upper\"; there are contains"),
+        (
+            "[1].exists(x, [2].exists(y, x == y))",
+            "a loop within a loop",
+        ),
+        (
+            "upper(key) == 'A'",
+            "no function \"upper\"; there are contains",
+        ),
         ("key.matches(topic)", "literal pattern"),
         ("key.matches('(')", "the pattern is refused"),
         ("key.matches('(\\\\w{100}){100}')", "the pattern is refused"),
@@ -112,7 +133,11 @@ fn what_is_refused_says_where_and_what_was_expected() {
         assert!(said.contains(expected), "{source}: {said}");
     }
     let long = format!("key == '{}'", "x".repeat(SOURCE_BYTES));
-    assert!(refused(&long).contains("at most 4096"), "{}", refused(&long));
+    assert!(
+        refused(&long).contains("at most 4096"),
+        "{}",
+        refused(&long)
+    );
 }
 
 /// The parser is recursive, and has panicked on input like this in other versions.
@@ -123,18 +148,52 @@ fn odd_sources_are_refused_and_harm_nobody() {
         .iter()
         .map(|piece| fill(piece))
         .collect();
-    for piece in ["true||", "true&&", "1==", "!!", "--", "1-", "a?b:", "a?", "[[],", "x.y(z."] {
-        sources.push(format!("{}true", fill(piece).get(..4000).unwrap_or_default()));
+    for piece in [
+        "true||", "true&&", "1==", "!!", "--", "1-", "a?b:", "a?", "[[],", "x.y(z.",
+    ] {
+        sources.push(format!(
+            "{}true",
+            fill(piece).get(..4000).unwrap_or_default()
+        ));
     }
     for odd in [
-        ".", "/", "1 +", "(", ")", "\u{0}", "'", "'''", "b'", "r'\\", "0x", "1e", "1u2", "\"\\u\"",
-        "99999999999999999999", "9223372036854775808", "-9223372036854775808 == 0", "has(key)",
-        "has()", "key.exists(1, true)", "a.b.c.d", "{1: 2, 1: 3}", "T{a: 1}", "key[?0]", "key.?a",
-        "\u{feff}key", "кey == 'a'", "'\u{1f600}' == key && kee",
+        ".",
+        "/",
+        "1 +",
+        "(",
+        ")",
+        "\u{0}",
+        "'",
+        "'''",
+        "b'",
+        "r'\\",
+        "0x",
+        "1e",
+        "1u2",
+        "\"\\u\"",
+        "99999999999999999999",
+        "9223372036854775808",
+        "-9223372036854775808 == 0",
+        "has(key)",
+        "has()",
+        "key.exists(1, true)",
+        "a.b.c.d",
+        "{1: 2, 1: 3}",
+        "T{a: 1}",
+        "key[?0]",
+        "key.?a",
+        "\u{feff}key",
+        "кey == 'a'",
+        "'\u{1f600}' == key && kee",
     ] {
         sources.push(odd.to_owned());
     }
-    let deep = format!(">{}?[{}{}l\u{0}?(-", "{".repeat(63), "(".repeat(11), "{".repeat(26));
+    let deep = format!(
+        ">{}?[{}{}l\u{0}?(-",
+        "{".repeat(63),
+        "(".repeat(11),
+        "{".repeat(26)
+    );
     sources.push(deep);
     let seed = fastrand::u64(..);
     fastrand::seed(seed);
@@ -176,7 +235,11 @@ fn the_deepest_program_runs_on_a_small_stack() {
         thread.join().expect("no panic").expect("an answer");
     }
     let long = vec!["key == 'a'"; 100].join(" || ");
-    assert_eq!(says(&long, &record(Some(b"b"), &[])), Ok(false), "not nested");
+    assert_eq!(
+        says(&long, &record(Some(b"b"), &[])),
+        Ok(false),
+        "not nested"
+    );
     let deeper = format!("offset{} > 0", " - 1".repeat(30));
     assert!(refused(&deeper).contains("nested more than 20 levels deep"));
 }

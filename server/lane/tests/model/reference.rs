@@ -43,6 +43,7 @@ pub(crate) enum Is {
 pub(crate) enum Outcome {
     Acked,
     Refused,
+    Filtered,
     Gone,
 }
 

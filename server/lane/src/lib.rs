@@ -14,6 +14,7 @@
 //! | input | meaning | answers |
 //! |---|---|---|
 //! | [`handle_fetched`](Lane::handle_fetched), [`handle_fetched_keyed`](Lane::handle_fetched_keyed) | records exist and their bodies are held | [`Effect::Seek`] begins it anew |
+//! | [`handle_filtered`](Lane::handle_filtered), [`handle_unfit`](Lane::handle_unfit), [`handle_expired`](Lane::handle_expired) | some of them are not to be handed out | |
 //! | [`handle_dispatched`](Lane::handle_dispatched) | the beginning of [`Lane::ready_for`] goes to a subscriber | |
 //! | [`handle_sent`](Lane::handle_sent) | it reached the transport: its deadline starts | |
 //! | [`handle_verdict`](Lane::handle_verdict), [`handle_extend`](Lane::handle_extend) | what a subscriber says | |
@@ -47,6 +48,10 @@
 //! - From its third lost delivery on a record is handed out alone.
 //! - A dead letter that fails is tried again for ever; `drop` settles at once, `hold`
 //!   leaves the record to an operator.
+//! - What is filtered settles where it is received, also above an unsettled record
+//!   and in lane order; verdicts on it are unknown. What is unfit goes the way of
+//!   rejected records, with no attempt used. What expired before its first hand-over
+//!   is dead-lettered or settles, whatever `on_reject` says.
 //! - Verdicts on decided records: an equal one is a duplicate, another a conflict.
 //!   Below the floor everything not remembered as refused counts as acked. Superseded
 //!   deliveries are expired or stale, strangers' verdicts unknown; beyond the bounded
@@ -118,6 +123,7 @@ mod delivery;
 mod effect;
 mod fetch;
 mod ids;
+mod intake;
 pub mod invariants;
 mod jitter;
 mod judge;
@@ -136,6 +142,6 @@ mod window;
 pub use effect::{Cause, Effect, Return};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
-pub use policy::{Backoff, OnReject, Order, Policy, Window};
+pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
 pub use view::{Hold, Ready, Snapshot};

@@ -100,6 +100,24 @@ impl Bench {
         self
     }
 
+    pub(crate) fn end(&mut self, position: u64) -> &mut Self {
+        self.lane.handle_end(self.now, Position::new(position));
+        self.checked();
+        self
+    }
+
+    pub(crate) fn gone(&mut self, oldest: u64) -> &mut Self {
+        self.lane.handle_gone(self.now, Position::new(oldest));
+        self.checked();
+        self
+    }
+
+    pub(crate) fn fenced(&mut self) -> &mut Self {
+        self.lane.handle_fenced(self.now);
+        self.checked();
+        self
+    }
+
     /// Hands out `first` to `last`, which must be ready, and reports them as sent.
     pub(crate) fn deliver(&mut self, to: Subscriber, first: u64, last: u64) -> &mut Self {
         self.dispatch(to, first, last);

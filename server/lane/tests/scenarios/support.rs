@@ -109,6 +109,12 @@ impl Bench {
         self
     }
 
+    pub(crate) fn end(&mut self, position: u64) -> &mut Self {
+        self.lane.handle_end(self.now, Position::new(position));
+        self.checked();
+        self
+    }
+
     /// Hands out `first` to `last` and reports them as sent; all must be ready for `to`.
     pub(crate) fn hand(&mut self, to: Subscriber, first: u64, last: u64) -> &mut Self {
         let before = self.lane.snapshot().in_flight;
@@ -123,6 +129,12 @@ impl Bench {
 
     pub(crate) fn paused(&mut self, subscriber: Subscriber) -> &mut Self {
         self.lane.handle_subscriber_paused(self.now, subscriber);
+        self.checked();
+        self
+    }
+
+    pub(crate) fn gone(&mut self, oldest: u64) -> &mut Self {
+        self.lane.handle_gone(self.now, Position::new(oldest));
         self.checked();
         self
     }
@@ -156,6 +168,12 @@ impl Bench {
         let taken = self.lane.handle_expired(self.now, range(first, last), then);
         self.checked();
         taken
+    }
+
+    pub(crate) fn fenced(&mut self) -> &mut Self {
+        self.lane.handle_fenced(self.now);
+        self.checked();
+        self
     }
 
     /// Hands out `first` to `last`, which must be ready, and reports them as sent.

@@ -96,6 +96,7 @@
 //!
 //! The numbered rules are in [`invariants`].
 
+mod broadcast;
 mod commit;
 mod deadline;
 mod delivery;
@@ -105,6 +106,7 @@ mod ids;
 pub mod invariants;
 mod jitter;
 mod judge;
+mod kind;
 mod lane;
 mod memory;
 mod policy;
@@ -115,8 +117,10 @@ mod verdict;
 mod view;
 mod window;
 
+pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
 pub use effect::{Cause, Effect, Return};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
+pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
 pub use policy::{Backoff, OnReject, Order, Policy, Window};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};

@@ -83,6 +83,7 @@ impl Driver {
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.cohort_due(now),
         ]
         .into_iter()
         .flatten()
@@ -133,6 +134,7 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }

@@ -7,7 +7,8 @@ use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResu
 use super::{
     driver::Driver,
     handle::{
-        Attach, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
+        Attach, Credit, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket,
+        VerdictAnswer,
     },
     lanes::Note,
 };
@@ -20,7 +21,7 @@ impl Driver {
     pub(super) fn handle_input(&mut self, input: Input) {
         match input {
             Input::Attach(attach) => self.attach(attach),
-            Input::Credit(subscriber, credit) => self.subscribers.set_credit(subscriber, credit),
+            Input::Credit(subscriber, credit) => self.set_credit(subscriber, credit),
             Input::Settle {
                 subscriber,
                 sequence,
@@ -62,6 +63,8 @@ impl Driver {
                 ranges,
             } => self.sent(subscriber, lane, &ranges),
             Input::Detach(subscriber, how) => self.depart(subscriber, how),
+            // Whoever asked may have gone.
+            Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
         }
     }
@@ -84,6 +87,20 @@ impl Driver {
             if let Some(entry) = self.lanes.get(generation) {
                 let notice = notice(entry.label(), NoticeKind::Assigned, None, "");
                 let _missed = self.subscribers.inform(subscriber, Outbound::Lane(notice));
+            }
+        }
+    }
+
+    /// A subscriber that takes nothing any more gives up its keys: others may go on with
+    /// them.
+    fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
+        if !self.subscribers.set_credit(subscriber, credit) {
+            return;
+        }
+        let now = self.now();
+        for generation in self.lanes.generations() {
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_subscriber_paused(now, subscriber);
             }
         }
     }

@@ -47,6 +47,8 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// It gets no grant for want of memory.
+    pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
@@ -175,6 +177,7 @@ impl Lanes {
             failed: false,
             held: false,
             fetched: None,
+            starved: false,
             counted: 0,
             dirty: false,
             queued: false,
@@ -218,6 +221,11 @@ impl Lanes {
 
     pub(super) fn get_mut(&mut self, generation: Generation) -> Option<&mut Entry> {
         self.entries.get_mut(&generation)
+    }
+
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -288,6 +296,18 @@ impl Lanes {
         {
             entry.queued = true;
             self.queue.push_back(generation);
+        }
+    }
+
+    /// Puts lanes back at the front of the queue, in their order.
+    pub(super) fn requeue_first(&mut self, generations: Vec<Generation>) {
+        for generation in generations.into_iter().rev() {
+            if let Some(entry) = self.entries.get_mut(&generation)
+                && !entry.queued
+            {
+                entry.queued = true;
+                self.queue.push_front(generation);
+            }
         }
     }
 

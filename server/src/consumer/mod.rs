@@ -16,6 +16,7 @@ mod handle;
 mod inputs;
 mod lanes;
 mod membership;
+mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -26,4 +27,5 @@ pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

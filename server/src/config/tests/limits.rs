@@ -250,7 +250,8 @@ fn order_by_key_is_the_default_and_key_share_belongs_to_it() {
     );
     only(
         &with("order = \"none\"", "key_share = 0.04"),
-        "/etc/ackgate.toml:9: subscriptions.orders.key_share = 0.04: must be 0.05 to 1",
+        "/etc/ackgate.toml:9: subscriptions.orders.key_share = 0.04: must be a number from \
+         0.05 to 1",
     );
 }
 

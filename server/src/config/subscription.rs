@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use ackgate_lane::Policy;
 
-use super::kafka::names;
+use super::{Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct Subscription {
     pub policy: Policy,
     /// Bytes retained per lane, at which its queue is left unpolled.
     pub window_bytes: u64,
+    /// Which records are handed out at all, and when.
+    pub intake: Intake,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -78,6 +80,7 @@ impl fmt::Debug for Subscription {
             delivery,
             policy,
             window_bytes,
+            intake,
             linger,
             revoke_drain,
             dead_letter,
@@ -92,6 +95,7 @@ impl fmt::Debug for Subscription {
             .field("delivery", delivery)
             .field("policy", policy)
             .field("window_bytes", window_bytes)
+            .field("intake", intake)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("dead_letter", dead_letter)

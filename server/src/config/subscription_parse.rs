@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::{
-    DeadLetter, Delivery, StartAt, Subscription, checks,
+    DeadLetter, Delivery, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -25,6 +25,7 @@ pub(super) fn subscription(
     let delivery = reader.read(&options::DELIVERY, name, value::choice);
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+    let intake = intake_parse::intake(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
     let consumer_properties = properties(reader, &options::CONSUMER_PROPERTIES, name);
@@ -47,6 +48,7 @@ pub(super) fn subscription(
         delivery: delivery.map(|_| Delivery::Competing)?,
         policy: policy?,
         window_bytes: window_bytes?,
+        intake: intake?,
         linger: linger?,
         revoke_drain: revoke_drain?,
         dead_letter,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{CommitOutcome, Generation, Position, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Offset, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
@@ -84,6 +84,7 @@ impl Driver {
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now.after(wait));
+                entry.gate.clear();
                 let news = notice(entry.label(), NoticeKind::Revoking, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
@@ -112,6 +113,14 @@ impl Driver {
                 partition = entry.partition.partition,
                 "lane gone"
             );
+            if !self.tally.counts.is_empty() {
+                let counts = self.tally.counts;
+                tracing::info!(
+                    subscription = self.parts.subscription.name,
+                    ?counts,
+                    "records of the subscription so far"
+                );
+            }
             let news = notice(entry.label(), NoticeKind::Revoked, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
         }
@@ -138,13 +147,11 @@ impl Driver {
             self.log_is_shorter(chunk.generation, expected, first);
             return;
         }
-        let runs = broker::runs(&chunk.records);
-        let Some(last) = runs.last() else { return };
-        entry.fetched = Some(last.end());
-        entry.bodies.insert(chunk);
-        for run in runs {
-            entry.lane.handle_fetched(now, run);
-        }
+        let Some(last) = chunk.records.last() else {
+            return;
+        };
+        entry.fetched = Some(Offset::new(last.offset).next());
+        self.take_in(now, chunk);
     }
 
     /// Kafka's log is not the one that was committed for: it was truncated, or the

@@ -6,6 +6,7 @@
 
 mod bodies;
 mod budget;
+mod counts;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -14,6 +15,7 @@ mod episode;
 mod events;
 mod handle;
 mod inputs;
+mod intake;
 mod lanes;
 mod membership;
 mod subscribers;
@@ -21,9 +23,11 @@ mod subscribers;
 mod tests;
 
 pub use budget::Budget;
+pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use intake::Wall;
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

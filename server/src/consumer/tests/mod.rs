@@ -22,7 +22,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{DeadLetter, Delivery, StartAt, Subscription},
+    config::{DeadLetter, Delivery, Intake, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -60,6 +60,7 @@ fn configured(order: Order) -> Subscription {
         delivery: Delivery::Competing,
         policy: policy(order),
         window_bytes: 1 << 20,
+        intake: Intake::default(),
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         dead_letter: Some(DeadLetter {
@@ -81,6 +82,7 @@ fn start(broker: &Memory, order: Order) -> Handle {
         producer: Some(Arc::new(broker.clone())),
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
+        wall: Wall::system(),
     })
 }
 

@@ -24,7 +24,12 @@ use ackgate_lane::{Cause, Generation, OffsetRange, OnExpired, Time};
 
 pub use self::wall::Wall;
 pub(super) use self::{gate::Gate, sift::Finding};
-use super::{counts::Counts, driver::Driver, episode::Episode, lanes::Entry};
+use super::{
+    counts::Counts,
+    driver::Driver,
+    episode::Episode,
+    lanes::{Entry, Grant},
+};
 use crate::{
     broker::{self, Chunk},
     config::{Intake, MaxAge},
@@ -75,9 +80,9 @@ impl Driver {
         // What was granted before would be held as well.
         if let Some(entry) = self.lanes.touch(generation)
             && entry.gate.is_full()
-            && entry.granted.records > 0
+            && entry.granted != Grant::default()
         {
-            entry.granted = super::lanes::Grant::default();
+            entry.granted = Grant::default();
             if let Some(consumer) = self.membership.consumer() {
                 consumer.withdraw(generation);
             }

@@ -16,6 +16,7 @@ use super::*;
 mod commit;
 mod delivery;
 mod hostile;
+mod intake;
 mod lane_order;
 mod ownership;
 mod stop;

@@ -25,6 +25,7 @@ mod config;
 mod dead_letter;
 mod delivery;
 mod flow_control;
+mod intake;
 mod kill;
 mod protocol;
 mod rebalance;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        intake::cases(),
         protocol::cases(),
         shutdown::cases(),
         config::cases(),

@@ -85,6 +85,8 @@ const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+/// As durations are written.
+const YEAR: u64 = 8766 * HOUR;
 
 macro_rules! options {
     ($($name:ident = $key:literal, $kind:expr, $need:expr, $about:literal;)*) => {
@@ -192,7 +194,7 @@ options! {
         Need::Default("\"64MiB\""), "Bytes per lane that are retained.";
     MIN_AGE = "subscriptions.*.min_age", millis(0, 30 * DAY), Need::Default("\"0s\""),
         "Records are held back until they are this old by their timestamp. `0s`: they are not.";
-    MAX_AGE = "subscriptions.*.max_age", millis(1, 3650 * DAY), Need::Optional,
+    MAX_AGE = "subscriptions.*.max_age", millis(1, 10 * YEAR), Need::Optional,
         "A record that is older than this before it is handed out for the first time never is.";
     ON_EXPIRED = "subscriptions.*.on_expired",
         Kind::Choice { of: &["dead_letter", "drop"], later: &[] }, Need::Optional,

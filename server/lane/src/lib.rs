@@ -96,6 +96,7 @@
 //!
 //! The numbered rules are in [`invariants`].
 
+mod ackmap;
 mod commit;
 mod deadline;
 mod delivery;
@@ -115,6 +116,7 @@ mod verdict;
 mod view;
 mod window;
 
+pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
 pub use effect::{Cause, Effect, Return};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};

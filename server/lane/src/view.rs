@@ -102,6 +102,19 @@ impl Lane {
         })
     }
 
+    /// The next run to hand out to `subscriber`, if there is one and the lane may.
+    #[must_use]
+    pub fn ready_for(&self, subscriber: Subscriber) -> Option<Ready> {
+        self.ready()
+            .filter(|ready| ready.owner.is_none_or(|owner| owner == subscriber))
+    }
+
+    /// Whether something may be handed out, to whomever.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        self.ready().is_some()
+    }
+
     /// Whether a drain has begun, or ended.
     #[must_use]
     pub fn is_draining(&self) -> bool {

@@ -221,6 +221,8 @@ impl State {
                 records.push(RecordIndex {
                     offset: *offset,
                     end,
+                    key: None,
+                    timestamp_ms: 1_700_000_000_000,
                 });
             }
             if let Some(last) = records.last() {

@@ -1,7 +1,7 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
-use ackgate_lane::{Generation, OffsetRange, Ready, Time};
+use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Time};
 
 use super::{
     bodies::Size,
@@ -62,31 +62,48 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return Outcome::Nothing;
         };
-        let Some(ready) = entry.lane.ready() else {
+        if !entry.lane.has_ready() {
             return Outcome::Nothing;
-        };
-        let first = ready.range.first();
-        let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-        if self.subscribers.all_refuse(first_bytes) {
-            tracing::warn!(
-                topic = %entry.partition.topic,
-                partition = entry.partition.partition,
-                offset = first.get(),
-                bytes = first_bytes,
-                "record is larger than any subscriber accepts"
-            );
-            if let Some(entry) = self.lanes.touch(generation) {
-                entry.lane.handle_oversize(now, first);
-            }
-            // Its effects decide what is ready next.
-            self.carry_out(now);
-            return Outcome::Moved;
         }
-        let Some(allowance) = self.subscribers.next(ready.owner, first_bytes, ready.alone) else {
-            return Outcome::Blocked;
+        for subscriber in self.subscribers.with_room() {
+            let Some(entry) = self.lanes.get(generation) else {
+                return Outcome::Nothing;
+            };
+            let Some(ready) = entry.lane.ready_for(subscriber) else {
+                continue;
+            };
+            let first = ready.range.first();
+            let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
+            if self.subscribers.all_refuse(first_bytes) {
+                self.oversize(now, generation, first, first_bytes);
+                return Outcome::Moved;
+            }
+            let allowance = self
+                .subscribers
+                .allowance(subscriber, first_bytes, ready.alone);
+            if let Some(allowance) = allowance {
+                self.hand_out(now, generation, ready, allowance);
+                return Outcome::Moved;
+            }
+        }
+        Outcome::Blocked
+    }
+
+    /// No subscriber accepts the record: its lane decides what becomes of it.
+    fn oversize(&mut self, now: Time, generation: Generation, offset: Offset, bytes: u64) {
+        let Some(entry) = self.lanes.touch(generation) else {
+            return;
         };
-        self.hand_out(now, generation, ready, allowance);
-        Outcome::Moved
+        tracing::warn!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            offset = offset.get(),
+            bytes,
+            "record is larger than any subscriber accepts"
+        );
+        entry.lane.handle_oversize(now, offset);
+        // Its effects decide what is ready next.
+        self.carry_out(now);
     }
 
     fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
@@ -97,7 +114,7 @@ impl Driver {
             return;
         };
         let mut batch = OutboundBatch {
-            lane: entry.label(generation),
+            lane: entry.label(),
             records: Vec::with_capacity(1),
             ranges: Vec::with_capacity(1),
             redelivered: Vec::new(),
@@ -131,10 +148,10 @@ impl Driver {
             let is_full = range != ready.range
                 || total.records >= to.records.min(MAX_RECORDS)
                 || batch.ranges.len() >= MAX_RUNS;
-            next = entry.lane.ready().filter(|more| {
-                let fits = more.owner.is_none_or(|owner| owner == to.subscriber);
-                !ready.alone && !more.alone && !is_full && fits
-            });
+            next = entry
+                .lane
+                .ready_for(to.subscriber)
+                .filter(|more| !ready.alone && !more.alone && !is_full);
         }
         self.subscribers.take(to.subscriber, total, first.alone);
         // Its allowance says that the outbox has room.

@@ -80,12 +80,7 @@ impl Driver {
                 self.subscribers
                     .give_back(subscriber, entry.bodies.size(range));
                 if why == Return::Rewound {
-                    let news = notice(
-                        entry.label(generation),
-                        NoticeKind::Rewound,
-                        Some(range),
-                        "",
-                    );
+                    let news = notice(entry.label(), NoticeKind::Rewound, Some(range), "");
                     let _missed = self.subscribers.inform(subscriber, Outbound::Lane(news));
                 }
             }
@@ -200,7 +195,7 @@ impl Driver {
                     .lane
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Stored);
                 if std::mem::take(&mut entry.held) {
-                    let news = notice(entry.label(generation), NoticeKind::Recovered, None, "");
+                    let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
                 }
             }
@@ -221,7 +216,7 @@ impl Driver {
                 if !std::mem::replace(&mut entry.held, true) {
                     let detail = format!("dead letter not written: {error}");
                     let at = Some(OffsetRange::one(offset));
-                    let news = notice(entry.label(generation), NoticeKind::Held, at, &detail);
+                    let news = notice(entry.label(), NoticeKind::Held, at, &detail);
                     self.subscribers.announce(&Outbound::Lane(news));
                 }
             }
@@ -239,12 +234,7 @@ impl Driver {
             last = range.last().get(),
             "records vanished from the log before they were settled"
         );
-        let news = notice(
-            entry.label(generation),
-            NoticeKind::LostRange,
-            Some(range),
-            "",
-        );
+        let news = notice(entry.label(), NoticeKind::LostRange, Some(range), "");
         self.subscribers.announce(&Outbound::Lane(news));
     }
 

@@ -68,7 +68,7 @@ impl Driver {
                 if let Some(deadline) = self.stopping {
                     entry.lane.begin_drain(now, deadline);
                 }
-                let news = notice(entry.label(generation), NoticeKind::Assigned, None, "");
+                let news = notice(entry.label(), NoticeKind::Assigned, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
         }
@@ -84,7 +84,7 @@ impl Driver {
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now.after(wait));
-                let news = notice(entry.label(*generation), NoticeKind::Revoking, None, "");
+                let news = notice(entry.label(), NoticeKind::Revoking, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
         }
@@ -112,7 +112,7 @@ impl Driver {
                 partition = entry.partition.partition,
                 "lane gone"
             );
-            let news = notice(entry.label(*generation), NoticeKind::Revoked, None, "");
+            let news = notice(entry.label(), NoticeKind::Revoked, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
         }
     }
@@ -224,12 +224,7 @@ impl Driver {
             %error,
             "lane cannot be read until an operator acts"
         );
-        let news = notice(
-            entry.label(generation),
-            NoticeKind::Held,
-            None,
-            &error.detail,
-        );
+        let news = notice(entry.label(), NoticeKind::Held, None, &error.detail);
         self.subscribers.announce(&Outbound::Lane(news));
     }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{Answer, Generation, OffsetRange, Subscriber, Target, Verdict, VerdictResult};
+use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResult};
 
 use super::{
     driver::Driver,
@@ -82,7 +82,7 @@ impl Driver {
         self.subscribers.attach(attach);
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.get(generation) {
-                let notice = notice(entry.label(generation), NoticeKind::Assigned, None, "");
+                let notice = notice(entry.label(), NoticeKind::Assigned, None, "");
                 let _missed = self.subscribers.inform(subscriber, Outbound::Lane(notice));
             }
         }
@@ -103,7 +103,7 @@ impl Driver {
             code,
             reason,
         } = verdict;
-        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+        let Some(entry) = self.lanes.touch_named(lane) else {
             answers.push(elsewhere(lane, target.range, known));
             return;
         };
@@ -136,7 +136,7 @@ impl Driver {
     ) {
         let now = self.now();
         let known = self.lanes.knew(lane);
-        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+        let Some(entry) = self.lanes.touch_named(lane) else {
             answers.push(elsewhere(lane, range, known));
             return;
         };
@@ -196,7 +196,7 @@ impl Driver {
             return;
         };
         let name = Arc::clone(&attached.name);
-        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+        let Some(entry) = self.lanes.touch_named(lane) else {
             return;
         };
         let at = std::time::SystemTime::now();

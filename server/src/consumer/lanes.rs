@@ -27,6 +27,8 @@ pub(super) struct Note {
 pub(super) struct Entry {
     pub(super) lane: Lane,
     pub(super) partition: TopicPartition,
+    /// The number that verdicts name it by.
+    number: u64,
     pub(super) bodies: Bodies,
     /// By offset; an entry goes when its record is settled.
     pub(super) notes: BTreeMap<u64, Note>,
@@ -68,18 +70,48 @@ pub(super) struct Lanes {
     /// Lanes that may have something to hand out, in the order of their turns.
     queue: VecDeque<Generation>,
     timeouts: BTreeSet<(Time, Generation)>,
-    /// Numbers up to here have been in use: they fence, others are unknown.
-    highest: u64,
+    /// Lanes by the number that subscribers know them by.
+    by_number: HashMap<u64, Generation>,
+    numbers: Numbers,
+}
+
+/// The numbers by which subscribers name lanes. Each belongs to one topic, partition,
+/// assignment and epoch, so a verdict that names an old one is fenced without a look
+/// at anything else.
+#[derive(Debug)]
+struct Numbers {
+    /// Random, so that a number from another gateway, or from before a restart, means
+    /// nothing here.
+    base: u64,
+    last: u64,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        let base = fastrand::u64(1 << 20..1 << 50);
+        Self { base, last: base }
+    }
+}
+
+impl Numbers {
+    const fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    const fn has_given(&self, number: u64) -> bool {
+        self.base < number && number <= self.last
+    }
 }
 
 impl Entry {
     /// The lane as subscribers see it.
-    pub(super) fn label(&self, generation: Generation) -> LaneLabel {
+    pub(super) fn label(&self) -> LaneLabel {
         LaneLabel {
-            lane: generation.0,
+            lane: self.number,
             topic: Arc::clone(&self.partition.topic),
             partition: self.partition.partition,
-            epoch: FIRST_EPOCH.0,
+            epoch: self.lane.epoch().0,
         }
     }
 
@@ -128,9 +160,11 @@ impl Lanes {
             committed: assigned.committed,
             seed: fastrand::u64(..),
         };
+        let number = self.numbers.next();
         let entry = Entry {
             lane: Lane::new(policy, start),
             partition: assigned.partition,
+            number,
             bodies: Bodies::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),
@@ -146,7 +180,7 @@ impl Lanes {
             queued: false,
             timeout: None,
         };
-        self.highest = self.highest.max(generation.0);
+        self.by_number.insert(number, generation);
         self.entries.insert(generation, entry);
         self.touch(generation);
     }
@@ -154,6 +188,7 @@ impl Lanes {
     /// Ends a lane; whatever it held is gone from memory.
     pub(super) fn remove(&mut self, generation: Generation) -> Option<Entry> {
         let entry = self.entries.remove(&generation)?;
+        self.by_number.remove(&entry.number);
         if let Some(timeout) = entry.timeout {
             self.timeouts.remove(&(timeout, generation));
         }
@@ -168,6 +203,12 @@ impl Lanes {
             self.dirty.push(generation);
         }
         Some(entry)
+    }
+
+    /// The lane that subscribers know by `number`, as [`Self::touch`] gives it.
+    pub(super) fn touch_named(&mut self, number: u64) -> Option<&mut Entry> {
+        let generation = self.by_number.get(&number).copied()?;
+        self.touch(generation)
     }
 
     /// The lane, unchanged by what the caller does.
@@ -188,8 +229,8 @@ impl Lanes {
     }
 
     /// Whether a lane of this number has ever been here.
-    pub(super) const fn knew(&self, lane: u64) -> bool {
-        lane > 0 && lane <= self.highest
+    pub(super) const fn knew(&self, number: u64) -> bool {
+        self.numbers.has_given(number)
     }
 
     pub(super) fn all_drained(&self) -> bool {
@@ -221,7 +262,7 @@ impl Lanes {
             }
             entry.timeout = timeout;
         }
-        if !entry.queued && entry.lane.ready().is_some() {
+        if !entry.queued && entry.lane.has_ready() {
             entry.queued = true;
             self.queue.push_back(generation);
         }

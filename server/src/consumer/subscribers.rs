@@ -131,7 +131,9 @@ impl Subscribers {
 
     /// Whether anybody has credit left for a record, however small.
     pub(super) fn any_has_room(&self) -> bool {
-        self.next(None, 0, false).is_some()
+        self.turns
+            .iter()
+            .any(|id| self.allowance(*id, 0, false).is_some())
     }
 
     pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
@@ -140,23 +142,24 @@ impl Subscribers {
         }
     }
 
-    /// Whose turn it is for a batch that begins with a record of `first_record` bytes.
-    pub(super) fn next(
+    /// Who has credit left for a record, however small, in the order of their turns.
+    pub(super) fn with_room(&self) -> Vec<Subscriber> {
+        let has_room = |id: &&Subscriber| self.allowance(**id, 0, false).is_some();
+        self.turns.iter().filter(has_room).copied().collect()
+    }
+
+    /// What `subscriber` may take of a batch that begins with a record of
+    /// `first_record` bytes, if it may.
+    pub(super) fn allowance(
         &self,
-        owner: Option<Subscriber>,
+        subscriber: Subscriber,
         first_record: u64,
         alone: bool,
     ) -> Option<Allowance> {
-        let allowance = |id: &Subscriber| {
-            self.attached
-                .get(id)
-                .filter(|a| !alone || a.out.records == 0)
-                .and_then(|a| a.allowance(*id, first_record))
-        };
-        match owner {
-            Some(owner) => allowance(&owner),
-            None => self.turns.iter().find_map(allowance),
-        }
+        self.attached
+            .get(&subscriber)
+            .filter(|a| !alone || a.out.records == 0)
+            .and_then(|a| a.allowance(subscriber, first_record))
     }
 
     /// Whether somebody is attached and nobody accepts a record of `bytes`.

@@ -11,6 +11,8 @@ mod checksum;
 mod decode;
 mod encode;
 
+pub(crate) use encode::bound;
+
 use std::fmt;
 
 use crate::{Epoch, OffsetRange, Position};

@@ -42,6 +42,7 @@ impl Lane {
                     deliveries: slot.deliveries.saturating_add(1),
                     ..slot
                 };
+                lane.maps.note_handed_out(piece);
                 lane.window.set(
                     piece,
                     slot.with(State::Dispatched {
@@ -131,6 +132,9 @@ impl Lane {
         wait: Wait,
         late: Option<Subscriber>,
     ) {
+        if self.maps.are_on() {
+            self.commits.tried();
+        }
         if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, late);
             return;

@@ -98,6 +98,7 @@
 
 mod ackmap;
 mod commit;
+mod confirm;
 mod deadline;
 mod delivery;
 mod effect;
@@ -107,6 +108,7 @@ pub mod invariants;
 mod jitter;
 mod judge;
 mod lane;
+mod maps;
 mod memory;
 mod policy;
 mod rewind;
@@ -117,9 +119,11 @@ mod view;
 mod window;
 
 pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
+pub use confirm::{Confirmation, Confirmed};
 pub use effect::{Cause, Effect, Return};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
+pub use maps::{MapStart, MapView};
 pub use policy::{Backoff, OnReject, Order, Policy, Window};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
 pub use view::{Hold, Ready, Snapshot};

@@ -1,8 +1,8 @@
 //! What a lane shows of itself.
 
 use crate::{
-    Lane, Offset, OffsetRange, Order, Position, Subscriber, Time, lane::Phase, rewind::Rewind,
-    slot::State,
+    Lane, MapView, Offset, OffsetRange, Order, Position, Subscriber, Time, lane::Phase,
+    rewind::Rewind, slot::State,
 };
 
 /// A run of records that may be handed out now, uniform in its numbers.
@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub delayed: u64,
     /// What it waits for, if not for verdicts.
     pub hold: Option<Hold>,
+    /// Its ack map.
+    pub map: MapView,
 }
 
 /// Lost deliveries from which on a record goes out with nothing beside it.
@@ -82,6 +84,7 @@ impl Lane {
             return None;
         }
         let (range, slot) = self.window.ready()?;
+        let range = self.within_map(range)?;
         if self.is_held_back(range.first()) {
             return None;
         }
@@ -164,6 +167,7 @@ impl Lane {
             in_flight: counts.in_flight,
             delayed: counts.delayed,
             hold: self.hold(),
+            map: self.map_view(),
         }
     }
 
@@ -214,7 +218,7 @@ impl Lane {
         match (self.rewind, slot.state) {
             (Rewind::Seeking { .. }, _) => Some(Hold::Seeking),
             (Rewind::Waiting { until, .. }, _) => Some(Hold::Backoff { offset, until }),
-            (Rewind::None, State::Delayed { until, .. }) if self.window.ready().is_none() => {
+            (Rewind::None, State::Delayed { until, .. }) if self.ready().is_none() => {
                 Some(Hold::Backoff { offset, until })
             }
             (Rewind::None, _) => None,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    CommitOutcome, DeadLetterOutcome, Offset, Position, Return, SeekOutcome, Subscriber, Target,
-    Time, Verdict, VerdictResult,
+    CommitOutcome, DeadLetterOutcome, Offset, Return, SeekOutcome, Subscriber, Target, Time,
+    Verdict, VerdictResult,
 };
 
 use super::{Harness, range};
@@ -216,7 +216,8 @@ impl Harness {
         if self.world.commits.is_empty() {
             return;
         }
-        let position = self.world.commits.remove(0);
+        let commit = self.world.commits.remove(0);
+        let (serial, position) = (commit.serial, commit.position);
         let outcome = if done {
             CommitOutcome::Done
         } else {
@@ -224,10 +225,9 @@ impl Harness {
         };
         if done {
             assert!(self.world.committed <= position, "L1");
-            self.world.committed = position;
+            self.world.done(commit);
         }
-        self.lane
-            .handle_commit(self.now, Position::new(position), outcome);
+        self.lane.handle_commit(self.now, serial, outcome);
         self.reference.commit(self.now, position, outcome);
         self.compare();
     }

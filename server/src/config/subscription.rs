@@ -46,6 +46,8 @@ pub struct Subscription {
     pub policy: Policy,
     /// Bytes retained per lane, at which its queue is left unpolled.
     pub window_bytes: u64,
+    /// Bytes of the ack map in one commit, before they become text; 0: none is written.
+    pub map_bytes: usize,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -78,6 +80,7 @@ impl fmt::Debug for Subscription {
             delivery,
             policy,
             window_bytes,
+            map_bytes,
             linger,
             revoke_drain,
             dead_letter,
@@ -92,6 +95,7 @@ impl fmt::Debug for Subscription {
             .field("delivery", delivery)
             .field("policy", policy)
             .field("window_bytes", window_bytes)
+            .field("map_bytes", map_bytes)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("dead_letter", dead_letter)

@@ -25,6 +25,7 @@ pub(super) fn subscription(
     let delivery = reader.read(&options::DELIVERY, name, value::choice);
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+    let map_bytes = map_bytes(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
     let consumer_properties = properties(reader, &options::CONSUMER_PROPERTIES, name);
@@ -47,11 +48,20 @@ pub(super) fn subscription(
         delivery: delivery.map(|_| Delivery::Competing)?,
         policy: policy?,
         window_bytes: window_bytes?,
+        map_bytes: map_bytes?,
         linger: linger?,
         revoke_drain: revoke_drain?,
         dead_letter,
         consumer_properties: consumer_properties?,
     })
+}
+
+/// Four characters of metadata carry three bytes of a map.
+fn map_bytes(reader: &mut Reader<'_>, name: &str) -> Option<usize> {
+    let is_on = reader.read(&options::COMMIT_ACK_MAP, name, value::flag);
+    let text = reader.read(&options::COMMIT_METADATA_BYTES, name, value::small);
+    let (is_on, text) = (is_on?, usize::try_from(text?).unwrap_or(usize::MAX));
+    Some(if is_on { text / 4 * 3 } else { 0 })
 }
 
 fn cluster(reader: &mut Reader<'_>, name: &str, clusters: &[&str]) -> Option<String> {

@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     budget::Budget,
+    durable::Durable,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     lanes::Lanes,
@@ -71,6 +72,7 @@ pub(super) struct Driver {
     pub(super) eligible: bool,
     /// A lane could not be granted anything for want of memory.
     pub(super) starved: bool,
+    pub(super) durable: Durable,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
 }
@@ -94,6 +96,7 @@ pub fn spawn(parts: Parts) -> Handle {
         stopping: None,
         eligible: false,
         starved: false,
+        durable: Durable::default(),
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
     };

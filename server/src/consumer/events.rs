@@ -60,8 +60,20 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            self.lanes.assign(self.parts.subscription.policy, assigned);
+            let subscription = &self.parts.subscription;
+            self.lanes
+                .assign(subscription.policy, subscription.map_bytes, assigned);
             if let Some(entry) = self.lanes.touch(generation) {
+                if let Some(doubt) = entry.lane.snapshot().map.doubt {
+                    tracing::warn!(
+                        subscription = subscription.name,
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        %doubt,
+                        "the commit's metadata is not used: what was settled above the position \
+                         is delivered again"
+                    );
+                }
                 if looked_up && !committed {
                     entry.lane.commit_start(now);
                 }
@@ -105,6 +117,7 @@ impl Driver {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.fence_unconfirmed(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -171,6 +184,7 @@ impl Driver {
                 }
                 CommitOutcome::Done
             }
+            Err(error) if error.kind == ErrorKind::TooLarge => CommitOutcome::MetadataTooLarge,
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(
@@ -184,7 +198,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
-        entry.lane.handle_commit(now, commit.position, outcome);
+        entry.lane.handle_commit(now, commit.serial, outcome);
     }
 
     fn sought(&mut self, generation: Generation, seek: u64, result: &Result<(), broker::Error>) {

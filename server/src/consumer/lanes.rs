@@ -11,7 +11,7 @@ use ackgate_lane::{
     VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel};
+use super::{bodies::Bodies, handle::LaneLabel, metadata};
 use crate::broker::{Assigned, Commit, TopicPartition};
 
 /// What a subscriber said about a record that is not settled yet, for its dead letter.
@@ -151,7 +151,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
+    pub(super) fn assign(&mut self, policy: Policy, map_bytes: usize, assigned: Assigned) {
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -159,6 +159,7 @@ impl Lanes {
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
+            map: metadata::restore(assigned.metadata.as_deref(), map_bytes),
         };
         let number = self.numbers.next();
         let entry = Entry {

@@ -9,6 +9,7 @@ mod budget;
 mod dead_letter;
 mod dispatch;
 mod driver;
+mod durable;
 mod effects;
 mod episode;
 mod events;
@@ -16,6 +17,7 @@ mod handle;
 mod inputs;
 mod lanes;
 mod membership;
+mod metadata;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -23,7 +25,7 @@ mod tests;
 pub use budget::Budget;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
-    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Attach, Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict,
+    NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

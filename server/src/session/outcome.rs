@@ -43,6 +43,10 @@ impl From<End> for Outcome {
                 "the verdicts of one message have more than 20000 different answers; name \
                  what was delivered, in shorter runs",
             )),
+            End::NotDurable => Self::Refused(Reason::CommitsStalled.status(
+                "as many confirmations wait for Kafka as may, and none has come for long; what \
+                 they are for may come again",
+            )),
             End::NotReading => Self::Refused(Reason::NotReading.status(
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",

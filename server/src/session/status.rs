@@ -41,13 +41,15 @@ pub enum Reason {
     NotReading,
     /// The verdicts of one message had more different answers than allowed.
     TooManyAnswers,
+    /// As many durable confirmations wait for Kafka as may, and have for long.
+    CommitsStalled,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -61,6 +63,7 @@ impl Reason {
         Self::InputBroken,
         Self::NotReading,
         Self::TooManyAnswers,
+        Self::CommitsStalled,
         Self::ShuttingDown,
     ];
 
@@ -81,6 +84,7 @@ impl Reason {
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
+            Self::CommitsStalled => "COMMITS_STALLED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -100,7 +104,7 @@ impl Reason {
             }
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
-            Self::ShuttingDown => Code::Unavailable,
+            Self::CommitsStalled | Self::ShuttingDown => Code::Unavailable,
         }
     }
 

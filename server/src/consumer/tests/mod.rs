@@ -13,6 +13,7 @@ use tokio::{
 
 use super::*;
 
+mod ack_map;
 mod commit;
 mod delivery;
 mod hostile;
@@ -60,6 +61,7 @@ fn configured(order: Order) -> Subscription {
         delivery: Delivery::Competing,
         policy: policy(order),
         window_bytes: 1 << 20,
+        map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         dead_letter: Some(DeadLetter {
@@ -202,6 +204,12 @@ impl Peer {
         last: u64,
         verdict: Verdict,
     ) -> Vec<VerdictAnswer> {
+        self.say(lane, first, last, verdict, Confirm::Applied).await;
+        self.answer().await
+    }
+
+    /// Gives a verdict without waiting for its answer.
+    async fn say(&mut self, lane: u64, first: u64, last: u64, verdict: Verdict, confirm: Confirm) {
         self.sequence += 1;
         let range = OffsetRange::inclusive(Offset::new(first), Offset::new(last)).expect("a run");
         let verdict = LaneVerdict {
@@ -222,10 +230,14 @@ impl Peer {
             sequence,
             verdicts,
             refused,
-            confirm: true,
+            confirm,
             ticket: None,
         })
         .await;
+    }
+
+    /// The answer to the last message; others are passed over.
+    async fn answer(&mut self) -> Vec<VerdictAnswer> {
         loop {
             if let Outbound::Settled {
                 sequence, answers, ..

@@ -347,3 +347,27 @@ fn a_wait_ends_once_all_of_it_is_settled_and_void_parts_are_told() {
         "what is left is durable"
     );
 }
+
+/// L12: what was left out of a map for want of room is not confirmed with it.
+#[test]
+fn l12_what_did_not_fit_into_the_map_waits_for_the_floor() {
+    let mut bench = with_room(policy(), 100);
+    bench.fetched(0, 1999).deliver(A, 0, 1999);
+    (1..1999).step_by(3).for_each(|offset| {
+        bench.ack(A, offset, offset);
+    });
+    bench.confirm(1, &[(1, 1)]).confirm(2, &[(1996, 1996)]);
+    assert_eq!(bench.effects().last(), Some(&commit(0)));
+    bench.committed(0, CommitOutcome::Done);
+    assert_eq!(bench.confirmed(), [(1, Confirmed::Durable)]);
+    for first in (0..1999).step_by(3) {
+        let last = (first + 2).min(1999);
+        bench.ack(A, first, first);
+        if last > first + 1 {
+            bench.ack(A, last, last);
+        }
+    }
+    bench.commits_until(1000);
+    bench.commits_until(2000);
+    assert_eq!(bench.confirmed(), [(2, Confirmed::Durable)]);
+}

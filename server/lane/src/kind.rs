@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::{
-    Answer, Broadcast, Cause, CommitOutcome, Counts, DeadLetterOutcome, Debt, Effect, Epoch,
-    Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
+    Answer, Broadcast, Cause, CommitOutcome, Confirmation, Counts, DeadLetterOutcome, Debt, Effect,
+    Epoch, Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
     SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
 };
 
@@ -201,8 +201,8 @@ impl Kind {
     }
 
     /// As [`Lane::handle_commit`].
-    pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
-        both!(self.handle_commit(now, position, outcome));
+    pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
+        both!(self.handle_commit(now, serial, outcome));
     }
 
     /// As [`Lane::handle_seek`]. A broadcast never asks for a seek.
@@ -211,6 +211,22 @@ impl Kind {
             Self::Competing(lane) => lane.handle_seek(now, outcome),
             Self::Broadcast(_) => {}
         }
+    }
+
+    /// As [`Lane::commit_map`].
+    #[must_use]
+    pub fn commit_map(&self, serial: u64) -> Option<&[u8]> {
+        both!(self.commit_map(serial))
+    }
+
+    /// As [`Lane::confirm`].
+    pub fn confirm(&mut self, now: Time, token: u64, ranges: Vec<OffsetRange>) {
+        both!(self.confirm(now, token, ranges));
+    }
+
+    /// As [`Lane::poll_confirmation`].
+    pub fn poll_confirmation(&mut self) -> Option<Confirmation> {
+        both!(self.poll_confirmation())
     }
 
     /// As [`Lane::commit_start`].

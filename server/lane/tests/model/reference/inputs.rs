@@ -161,12 +161,13 @@ impl Reference {
     }
 
     pub(crate) fn commit(&mut self, now: Time, position: u64, outcome: CommitOutcome) {
-        if self.asked == Some(position) {
-            self.asked = None;
-            self.commit_failed = outcome == CommitOutcome::Failed;
-        }
+        self.asked = None;
+        self.commit_failed = outcome == CommitOutcome::Failed;
         if outcome == CommitOutcome::Done {
-            self.base = self.base.max(position);
+            self.base = position;
+            self.base_map = self.asked_map.take();
+        } else {
+            self.changed = true;
         }
         self.finish(now);
     }

@@ -109,6 +109,7 @@ impl Lane {
                         ack_deadline: by.min(LONGEST),
                     },
                     State::Ready { .. }
+                    | State::Behind
                     | State::Delayed { .. }
                     | State::Unread { .. }
                     | State::Acked { .. }
@@ -241,9 +242,7 @@ impl Lane {
                 self.window
                     .set(piece, slot.with(State::Delayed { until, late: None }));
             }
-            (_, None) => self
-                .window
-                .set(piece, slot.with(State::Ready { late: None })),
+            (_, None) => self.make_ready(piece, slot, None),
         }
     }
 

@@ -58,7 +58,9 @@ impl Lane {
     /// `subscriber` has acked `piece`.
     pub(crate) fn ack(&mut self, piece: OffsetRange, slot: Slot, subscriber: Subscriber) {
         match self.policy.order {
-            Order::None | Order::Lane { skip_acked: true } => self.settle(piece, Outcome::Acked),
+            Order::None | Order::Key { .. } | Order::Lane { skip_acked: true } => {
+                self.settle(piece, Outcome::Acked);
+            }
             Order::Lane { skip_acked: false } => {
                 self.window
                     .set(piece, slot.with(State::Acked { subscriber }));
@@ -75,7 +77,7 @@ impl Lane {
         subscriber: Option<Subscriber>,
     ) {
         match self.policy.order {
-            Order::None => self.dispose(piece, slot, cause),
+            Order::None | Order::Key { .. } => self.dispose(piece, slot, cause),
             // A failure below may still void this, and its body be forgotten by the
             // seek: nothing leaves the lane before everything below is decided.
             Order::Lane { .. } => {
@@ -88,7 +90,7 @@ impl Lane {
     /// Lane order: acts on the decided records from the floor up to the first
     /// undecided one; no failure can come below those any more.
     pub(crate) fn advance_prefix(&mut self) {
-        if self.policy.order == Order::None {
+        if !self.policy.order.is_lane() {
             return;
         }
         let mut all_settled = true;
@@ -103,6 +105,7 @@ impl Lane {
                 State::Acked { .. } | State::Settled { .. } => {}
                 State::DeadLettering { .. } | State::Held { .. } => all_settled = false,
                 State::Ready { .. }
+                | State::Behind
                 | State::Dispatched { .. }
                 | State::Out { .. }
                 | State::Delayed { .. }
@@ -147,6 +150,7 @@ impl Lane {
     pub(crate) fn settle(&mut self, range: OffsetRange, outcome: Outcome) {
         self.effects.settled(range);
         self.commits.settled(range.len());
+        self.keys.settled(range);
         self.window.set(range, Slot::settled(outcome));
     }
 

@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     budget::Budget,
+    cohort::Cohort,
     counts::Counts,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
@@ -65,6 +66,7 @@ pub(super) struct Driver {
     pub(super) lanes: Lanes,
     pub(super) subscribers: Subscribers,
     pub(super) membership: Membership,
+    pub(super) cohort: Cohort,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
     pub(super) commits: Vec<Commit>,
@@ -95,6 +97,7 @@ pub fn spawn(parts: Parts) -> Handle {
         lanes: Lanes::default(),
         subscribers: Subscribers::default(),
         membership: Membership::default(),
+        cohort: Cohort::default(),
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
         revokes: Vec::new(),
@@ -172,7 +175,7 @@ impl Driver {
             }
             self.open_gate(now, generation);
         }
-        self.follow_eligibility();
+        self.follow_eligibility(now);
         self.carry_out(now);
         self.dispatch(now);
         self.carry_out(now);
@@ -200,6 +203,7 @@ impl Driver {
 
     /// Ends a session in order: after what waits in its outbox.
     pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
+        self.subscribers.forget(subscriber, None);
         if let Some(mut attached) = self.subscribers.detach(subscriber)
             && !attached.send(Outbound::End(end))
         {

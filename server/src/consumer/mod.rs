@@ -6,6 +6,7 @@
 
 mod bodies;
 mod budget;
+mod cohort;
 mod counts;
 mod dead_letter;
 mod dispatch;
@@ -14,10 +15,13 @@ mod effects;
 mod episode;
 mod events;
 mod handle;
+mod identities;
 mod inputs;
 mod intake;
 mod lanes;
+mod members;
 mod membership;
+mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -30,4 +34,5 @@ pub use handle::{
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use intake::Wall;
+pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -57,6 +57,10 @@ pub(crate) enum Command {
     Closed {
         subscriber: u64,
     },
+    /// A subscriber takes nothing for now.
+    Paused {
+        subscriber: u64,
+    },
     Oversize,
     /// Time passes, with a timeout whenever the lane wants one.
     Wait {
@@ -183,6 +187,7 @@ fn command() -> impl Strategy<Value = Command> {
         14 => say(),
         1 => (1..4_u64).prop_map(|subscriber| Command::Lost { subscriber }),
         1 => (1..4_u64).prop_map(|subscriber| Command::Closed { subscriber }),
+        1 => (1..4_u64).prop_map(|subscriber| Command::Paused { subscriber }),
         1 => Just(Command::Oversize),
         5 => (1..800_u64).prop_map(|ms| Command::Wait { ms }),
         1 => (1..3000_u64).prop_map(|ms| Command::Oversleep { ms }),
@@ -201,9 +206,11 @@ pub(crate) fn commands() -> impl Strategy<Value = Vec<Command>> {
 
 pub(crate) fn policies() -> impl Strategy<Value = Policy> {
     let order = prop_oneof![
-        Just(Order::None),
-        Just(Order::Lane { skip_acked: false }),
-        Just(Order::Lane { skip_acked: true })
+        2 => Just(Order::None),
+        3 => prop_oneof![Just(50_u16), Just(250), Just(1000)]
+            .prop_map(|share| Order::Key { share }),
+        2 => Just(Order::Lane { skip_acked: false }),
+        2 => Just(Order::Lane { skip_acked: true })
     ];
     let on_reject = prop_oneof![6 => Just(OnReject::DeadLetter), 1 => Just(OnReject::Drop), 1 => Just(OnReject::Hold)];
     (

@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod broadcast;
 mod commit;
 mod dead_letter;
 mod drain;
@@ -15,6 +16,7 @@ mod expiry;
 mod gaps;
 mod idle;
 mod intake;
+mod key_order;
 mod lane_order;
 mod leaving;
 mod redelivery;

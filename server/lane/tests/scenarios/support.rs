@@ -100,6 +100,51 @@ impl Bench {
         self
     }
 
+    /// Records from `first` on with these keys.
+    pub(crate) fn keyed(&mut self, first: u64, keys: &[Option<u64>]) -> &mut Self {
+        let last = first + keys.len() as u64 - 1;
+        self.lane
+            .handle_fetched_keyed(self.now, range(first, last), keys);
+        self.checked();
+        self
+    }
+
+    pub(crate) fn end(&mut self, position: u64) -> &mut Self {
+        self.lane.handle_end(self.now, Position::new(position));
+        self.checked();
+        self
+    }
+
+    /// Hands out `first` to `last` and reports them as sent; all must be ready for `to`.
+    pub(crate) fn hand(&mut self, to: Subscriber, first: u64, last: u64) -> &mut Self {
+        let before = self.lane.snapshot().in_flight;
+        let deadline = Duration::from_millis(DEADLINE);
+        self.lane
+            .handle_dispatched(self.now, to, range(first, last), deadline);
+        self.checked();
+        let after = self.lane.snapshot().in_flight;
+        assert_eq!(after - before, last - first + 1, "not all were ready");
+        self.sent(to, first, last)
+    }
+
+    pub(crate) fn paused(&mut self, subscriber: Subscriber) -> &mut Self {
+        self.lane.handle_subscriber_paused(self.now, subscriber);
+        self.checked();
+        self
+    }
+
+    pub(crate) fn gone(&mut self, oldest: u64) -> &mut Self {
+        self.lane.handle_gone(self.now, Position::new(oldest));
+        self.checked();
+        self
+    }
+
+    /// The lowest offset that `subscriber` may take.
+    pub(crate) fn ready_offset(&self, subscriber: Subscriber) -> Option<u64> {
+        let ready = self.lane.ready_for(subscriber)?;
+        Some(ready.range.first().get())
+    }
+
     /// Fetches `first` to `last`, of which nobody wants any; how many settled.
     pub(crate) fn filtered(&mut self, first: u64, last: u64) -> u64 {
         let range = range(first, last);
@@ -123,6 +168,12 @@ impl Bench {
         let taken = self.lane.handle_expired(self.now, range(first, last), then);
         self.checked();
         taken
+    }
+
+    pub(crate) fn fenced(&mut self) -> &mut Self {
+        self.lane.handle_fenced(self.now);
+        self.checked();
+        self
     }
 
     /// Hands out `first` to `last`, which must be ready, and reports them as sent.

@@ -44,7 +44,12 @@ impl Reference {
                         over: Vec::new(),
                     };
                     self.records.insert(offset, record);
-                    self.admit(offset);
+                    let key = self.key(offset);
+                    if key.is_some_and(|key| self.of_key(key).len() > 1) {
+                        self.record(offset).is = Is::Behind;
+                    } else {
+                        self.admit(offset);
+                    }
                 }
                 Some(Is::Unread) => self.admit(offset),
                 Some(Is::Settled(_)) => self.did.push(Did::Skipped(offset)),
@@ -74,6 +79,9 @@ impl Reference {
             record.is = Is::Out(to, for_, None, None);
             record.deliveries += 1;
             record.late = None;
+            if let Some(key) = self.key(offset) {
+                self.keepers.insert(key, to);
+            }
         }
         self.finish(now);
     }
@@ -94,6 +102,7 @@ impl Reference {
         if self.life == Life::Done {
             return;
         }
+        self.keepers.retain(|_, keeper| *keeper != subscriber);
         for offset in self.offsets() {
             let record = self.record(offset);
             if matches!(record.is, Is::Out(holder, ..) if holder == subscriber) {
@@ -103,6 +112,11 @@ impl Reference {
                 self.back(now, offset, None, None);
             }
         }
+        self.finish(now);
+    }
+
+    pub(crate) fn paused(&mut self, now: Time, subscriber: u64) {
+        self.keepers.retain(|_, keeper| *keeper != subscriber);
         self.finish(now);
     }
 
@@ -120,7 +134,10 @@ impl Reference {
             How::Filtered | How::Unfit => true,
             How::Expired | How::ExpiredDropped => is_fresh,
         };
-        if self.life == Life::Done || self.is(offset) != Some(Is::Ready) || !concerns {
+        if self.life == Life::Done
+            || !matches!(self.is(offset), Some(Is::Ready | Is::Behind))
+            || !concerns
+        {
             return false;
         }
         match how {

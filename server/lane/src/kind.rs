@@ -86,7 +86,7 @@ impl Kind {
     /// Records of `range`, which exist and need not have been passed in before, are too
     /// old: those that were never handed out never will be. Returns how many. `keys` as
     /// for [`Self::handle_unfit`].
-    pub fn handle_too_old(
+    pub fn handle_expired_on_arrival(
         &mut self,
         now: Time,
         range: OffsetRange,
@@ -98,7 +98,7 @@ impl Kind {
                 lane.handle_fetched_keyed(now, range, keys);
                 lane.handle_expired(now, range, then)
             }
-            Self::Broadcast(lane) => lane.handle_too_old(now, range, then),
+            Self::Broadcast(lane) => lane.handle_expired_on_arrival(now, range, then),
         }
     }
 

@@ -135,7 +135,6 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("commit.settlements", policy.commit_settlements.to_string()),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
-    settings.extend(intake(&subscription.intake));
     if let Delivery::Broadcast(sharing) = subscription.delivery {
         let slow = sharing.cut_off_after.map_or_else(
             || "pause".to_owned(),
@@ -144,6 +143,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         settings.push(("slow_subscriber", slow));
         settings.push(("absent_grace", span(sharing.absent_grace)));
     }
+    settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));

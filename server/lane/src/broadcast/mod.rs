@@ -185,9 +185,14 @@ impl Broadcast {
         records
     }
 
-    /// Records of `range`, which exist, are too old: they are received, and those that
-    /// were never fanned out never will be. Returns how many.
-    pub fn handle_too_old(&mut self, now: Time, range: OffsetRange, then: OnExpired) -> u64 {
+    /// Records of `range`, which exist, are too old already: they are received, and
+    /// those that were never handed out never will be. Returns how many.
+    pub fn handle_expired_on_arrival(
+        &mut self,
+        now: Time,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
         self.trunk.handle_fetched(now, range);
         let records = self.trunk.handle_expired(now, range, then);
         self.pump(now);

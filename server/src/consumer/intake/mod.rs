@@ -198,7 +198,7 @@ impl Tally {
             }
             Fate::Expired => {
                 if let Some(MaxAge { then, .. }) = intake.max_age {
-                    let expired = lane.handle_too_old(now, range, keys, then);
+                    let expired = lane.handle_expired_on_arrival(now, range, keys, then);
                     self.expired(now, entry, range, then, expired);
                 }
             }

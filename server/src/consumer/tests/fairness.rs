@@ -227,7 +227,6 @@ async fn a_lane_that_waits_for_memory_says_so() {
         budget: budget.clone(),
         wall: Wall::system(),
         origin: Instant::now(),
-        wall: Wall::system(),
     });
     let mut peer = attach(&handle, 1, 2000, 64 << 20).await;
     let mut open = Vec::new();

@@ -339,7 +339,7 @@ impl Driver {
                     tracing::debug!(
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
-                        retained = entry.bodies.retained(),
+                        retained = entry.retained(),
                         granted = entry.granted.bytes,
                         limit = self.parts.subscription.window_bytes,
                         gateway_used = self.parts.budget.used(),

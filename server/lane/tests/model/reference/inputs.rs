@@ -134,7 +134,10 @@ impl Reference {
             How::Filtered | How::Unfit => true,
             How::Expired | How::ExpiredDropped => is_fresh,
         };
-        if self.life == Life::Done || self.is(offset) != Some(Is::Ready) || !concerns {
+        if self.life == Life::Done
+            || !matches!(self.is(offset), Some(Is::Ready | Is::Behind))
+            || !concerns
+        {
             return false;
         }
         match how {

@@ -248,6 +248,7 @@ impl Builder {
             }
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
+            ..v1::Open::default()
         }
     }
 

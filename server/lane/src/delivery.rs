@@ -196,12 +196,24 @@ impl Lane {
         }
         self.each_run_from(Offset::new(0), |lane, piece, slot| {
             if slot.state.holder() == Some(subscriber) {
-                lane.effects.returned(subscriber, piece, why);
-                lane.ended.note(piece, subscriber, slot.deliveries, false);
-                let lost = slot.lost.saturating_add(u32::from(why == Return::Lost));
-                lane.come_back(now, piece, Slot { lost, ..slot }, Wait::No, None);
+                lane.give_back(now, piece, slot, subscriber, why);
             }
         });
         self.end_turn(now);
+    }
+
+    /// `piece`, which `subscriber` has, is its no more.
+    pub(crate) fn give_back(
+        &mut self,
+        now: Time,
+        piece: OffsetRange,
+        slot: Slot,
+        subscriber: Subscriber,
+        why: Return,
+    ) {
+        self.effects.returned(subscriber, piece, why);
+        self.ended.note(piece, subscriber, slot.deliveries, false);
+        let lost = slot.lost.saturating_add(u32::from(why == Return::Lost));
+        self.come_back(now, piece, Slot { lost, ..slot }, Wait::No, None);
     }
 }

@@ -18,6 +18,7 @@
 //! | [`handle_sent`](Lane::handle_sent) | it reached the transport: its deadline starts | |
 //! | [`handle_verdict`](Lane::handle_verdict), [`handle_extend`](Lane::handle_extend) | what a subscriber says | |
 //! | [`handle_subscriber_lost`](Lane::handle_subscriber_lost), [`handle_subscriber_closed`](Lane::handle_subscriber_closed) | it has gone | |
+//! | [`handle_resumed`](Lane::handle_resumed) | it is back and names what it still works on | |
 //! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
 //! | [`handle_dead_letter`](Lane::handle_dead_letter) | stored or not | [`Effect::DeadLetter`] |
 //! | [`handle_commit`](Lane::handle_commit) | committed or not | [`Effect::Commit`] |
@@ -43,6 +44,8 @@
 //! - `max_attempts` and `max_deliveries` are tested when a record comes back, so the
 //!   last failure is dead-lettered at once. Deliveries voided by a neighbour's
 //!   failure do not count.
+//! - A subscriber whose stream broke keeps what is out to it until its owner says that it
+//!   is lost, or that it is back: then what it does not name is lost. Deadlines go on.
 //! - From its third lost delivery on a record is handed out alone.
 //! - A dead letter that fails is tried again for ever; `drop` settles at once, `hold`
 //!   leaves the record to an operator.
@@ -64,7 +67,8 @@
 //!
 //! # Lane order
 //!
-//! With [`Order::Lane`] only one subscriber has records of the lane at a time.
+//! With [`Order::Lane`] only one subscriber has records of the lane at a time. Which one
+//! may take them, and for how long, is said by a [`Lease`] beside the lane.
 //!
 //! - A failure, expiry, release or loss voids everything above it, handed out or
 //!   answered, and nothing is handed out until the way back is done: the wait, then
@@ -106,8 +110,10 @@ pub mod invariants;
 mod jitter;
 mod judge;
 mod lane;
+mod lease;
 mod memory;
 mod policy;
+mod resume;
 mod rewind;
 mod settle;
 mod slot;
@@ -118,6 +124,8 @@ mod window;
 pub use effect::{Cause, Effect, Return};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
+pub use lease::Lease;
 pub use policy::{Backoff, OnReject, Order, Policy, Window};
+pub use resume::{ResumeAnswer, ResumeResult};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
 pub use view::{Hold, Ready, Snapshot};

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ackgate_lane::Policy;
+use ackgate_lane::{Order, Policy};
 
 use super::kafka::names;
 
@@ -50,11 +50,26 @@ pub struct Subscription {
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
     pub revoke_drain: Duration,
+    /// How long what is out to a subscriber that can resume waits for it.
+    pub resume_grace: Duration,
+    /// For how long a lane stays with one subscriber where it belongs to one.
+    pub lease: Lease,
     /// Where rejected and exhausted records go.
     pub dead_letter: Option<DeadLetter>,
     /// Group settings and the like that pass through to this consumer only. Values
     /// may be secret.
     pub consumer_properties: Vec<(String, String)>,
+}
+
+/// For how long a lane stays with a subscriber that is not heard of.
+///
+/// Invariant: two beats fit into the duration, so that one may come late or get lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Silence after which the lane goes to another subscriber.
+    pub duration: Duration,
+    /// How often a subscriber gives a sign of life.
+    pub beat: Duration,
 }
 
 /// Where rejected and exhausted records go.
@@ -64,6 +79,18 @@ pub struct DeadLetter {
     pub topic: String,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
+}
+
+impl Subscription {
+    /// The terms on which a lane belongs to one subscriber; `None` where any of them
+    /// may get any record.
+    #[must_use]
+    pub const fn lane_lease(&self) -> Option<Lease> {
+        match (self.delivery, self.policy.order) {
+            (Delivery::Competing, Order::Lane { .. }) => Some(self.lease),
+            (Delivery::Competing, Order::None) => None,
+        }
+    }
 }
 
 impl fmt::Debug for Subscription {
@@ -80,6 +107,8 @@ impl fmt::Debug for Subscription {
             window_bytes,
             linger,
             revoke_drain,
+            resume_grace,
+            lease,
             dead_letter,
             consumer_properties,
         } = self;
@@ -94,6 +123,8 @@ impl fmt::Debug for Subscription {
             .field("window_bytes", window_bytes)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
+            .field("resume_grace", resume_grace)
+            .field("lease", lease)
             .field("dead_letter", dead_letter)
             .field("consumer_properties", &names(consumer_properties))
             .finish()

@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::{
-    DeadLetter, Delivery, StartAt, Subscription, checks,
+    DeadLetter, Delivery, Lease, StartAt, Subscription, checks,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -27,6 +27,8 @@ pub(super) fn subscription(
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
+    let resume_grace = reader.read(&options::RESUME_GRACE, name, value::duration);
+    let lease = lease(reader, name);
     let consumer_properties = properties(reader, &options::CONSUMER_PROPERTIES, name);
     let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
@@ -49,6 +51,8 @@ pub(super) fn subscription(
         window_bytes: window_bytes?,
         linger: linger?,
         revoke_drain: revoke_drain?,
+        resume_grace: resume_grace?,
+        lease: lease?,
         dead_letter,
         consumer_properties: consumer_properties?,
     })
@@ -141,6 +145,25 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
             None
         }
     }
+}
+
+/// Checked whatever the order is, so that a change of the order brings no surprise.
+fn lease(reader: &mut Reader<'_>, name: &str) -> Option<Lease> {
+    let duration = reader.read(&options::LEASE_DURATION, name, value::duration);
+    let beat = reader.read(&options::LEASE_BEAT, name, value::duration);
+    let (duration, beat) = (duration?, beat?);
+    let two = beat.saturating_mul(2);
+    if two > duration {
+        let why = format!(
+            "must be at most half of lease.duration: two beats are {}, the lease is {}, so one \
+             late beat would move the lane",
+            options::span(two),
+            options::span(duration)
+        );
+        reader.refuse(&options::LEASE_BEAT, name, why);
+        return None;
+    }
+    Some(Lease { duration, beat })
 }
 
 fn backoff_of_dead_letters(reader: &mut Reader<'_>, name: &str) -> Option<Backoff> {

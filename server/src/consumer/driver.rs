@@ -71,6 +71,8 @@ pub(super) struct Driver {
     pub(super) eligible: bool,
     /// A lane could not be granted anything for want of memory.
     pub(super) starved: bool,
+    /// Something happened that may move leases.
+    pub(super) leases_moved: bool,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
 }
@@ -94,6 +96,7 @@ pub fn spawn(parts: Parts) -> Handle {
         stopping: None,
         eligible: false,
         starved: false,
+        leases_moved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
     };
@@ -157,11 +160,15 @@ impl Driver {
     fn turn(&mut self) {
         let now = self.now();
         for generation in self.lanes.due(now) {
+            self.lapse_lease(now, generation);
             if let Some(entry) = self.lanes.touch(generation) {
                 entry.lane.handle_timeout(now);
             }
         }
+        self.end_absences(now, false);
         self.follow_eligibility();
+        self.carry_out(now);
+        self.spread_leases(now);
         self.carry_out(now);
         self.dispatch(now);
         self.carry_out(now);

@@ -36,6 +36,7 @@ impl Driver {
             {
                 entry.bodies.release_below(floor);
             }
+            self.see_lease_answered(generation);
             self.grant(generation);
             self.recount(generation);
             self.lanes.settle_in(generation);
@@ -262,7 +263,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
-        if entry.failed {
+        if entry.failed || entry.is_unclaimed() {
             return;
         }
         let records = entry.lane.room().saturating_sub(entry.granted.records);

@@ -50,6 +50,7 @@ impl Driver {
             StartAt::Latest | StartAt::Timestamp(_) => true,
             StartAt::Earliest | StartAt::Fail => false,
         };
+        self.leases_moved = true;
         for assigned in lanes {
             let generation = assigned.generation;
             let committed = assigned.committed;
@@ -60,7 +61,9 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            self.lanes.assign(self.parts.subscription.policy, assigned);
+            let leased = self.parts.subscription.lane_lease().is_some();
+            self.lanes
+                .assign(self.parts.subscription.policy, leased, assigned);
             if let Some(entry) = self.lanes.touch(generation) {
                 if looked_up && !committed {
                     entry.lane.commit_start(now);
@@ -81,6 +84,7 @@ impl Driver {
         } else {
             self.parts.subscription.revoke_drain
         };
+        self.leases_moved = true;
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now.after(wait));
@@ -101,6 +105,7 @@ impl Driver {
             }
         }
         self.carry_out(now);
+        self.leases_moved = true;
         for generation in generations {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;

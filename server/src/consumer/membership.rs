@@ -83,6 +83,8 @@ impl Driver {
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.subscribers.next_absence(),
+            self.leases_moved.then_some(now),
         ]
         .into_iter()
         .flatten()
@@ -154,6 +156,8 @@ impl Driver {
         // Of several stops the earliest deadline holds.
         let deadline = self.stopping.map_or(asked, |before| before.min(asked));
         self.stopping = Some(deadline);
+        // Nobody comes back to a gateway that stops: what is out to them is not awaited.
+        self.end_absences(now, true);
         for subscriber in self.subscribers.ids() {
             let _missed = self.subscribers.inform(subscriber, Outbound::Drain(drain));
         }

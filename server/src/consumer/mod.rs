@@ -4,6 +4,8 @@
 //! Boundary: no rdkafka and no gRPC types; rules about commit, seek, redelivery and
 //! dead letters are the lane's.
 
+mod absence;
+mod arrival;
 mod bodies;
 mod budget;
 mod dead_letter;
@@ -13,9 +15,12 @@ mod effects;
 mod episode;
 mod events;
 mod handle;
+mod identity;
 mod inputs;
 mod lanes;
+mod leases;
 mod membership;
+mod opening;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -23,7 +28,8 @@ mod tests;
 pub use budget::Budget;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
+    Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

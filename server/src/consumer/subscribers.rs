@@ -1,16 +1,20 @@
-//! The sessions attached to a subscription: their credit, what is out to them and
-//! whose turn is next.
+//! The subscribers of a subscription: their sessions, their credit, what is out to
+//! them and whose turn is next.
 //!
 //! **Invariant L8**: what is out never exceeds the credit when a batch is made.
 
+mod presence;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use ackgate_lane::Subscriber;
+use ackgate_lane::{Subscriber, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bodies::Size,
-    handle::{Attach, Credit, End, Outbound},
+    handle::{Credit, End, Outbound},
+    identity::{Identities, Token},
+    opening::Session,
 };
 
 /// Messages of a session whose answers it has not read. The next one waits.
@@ -33,10 +37,16 @@ pub(super) const MAX_RUNS: usize = 32;
 /// of the lane (300), [`MAX_RUNS`] redelivery entries of at most 30 bytes.
 const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
 
-/// One attached session.
+/// One attached subscriber.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) name: Arc<str>,
+    /// Its stream.
+    pub(super) session: Session,
+    /// With what it may go on after this stream; `None`: not at all.
+    token: Option<Token>,
+    /// The last sign of life.
+    heard: Time,
     /// Room for records in one message.
     max_batch_bytes: u64,
     pub(super) ack_deadline: Duration,
@@ -48,10 +58,11 @@ pub(super) struct Attached {
     cut: Option<oneshot::Sender<End>>,
 }
 
-/// All attached sessions.
+/// All attached subscribers, and those that are away.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     attached: HashMap<Subscriber, Attached>,
+    identities: Identities,
     /// In the order of their turns: who got a batch goes to the end.
     turns: Vec<Subscriber>,
 }
@@ -90,28 +101,6 @@ impl Attached {
 }
 
 impl Subscribers {
-    pub(super) fn attach(&mut self, attach: Attach) {
-        self.turns.push(attach.subscriber);
-        self.attached.insert(
-            attach.subscriber,
-            Attached {
-                name: attach.name,
-                max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
-                ack_deadline: attach.ack_deadline,
-                credit: attach.credit,
-                out: Size::default(),
-                alone: false,
-                outbox: attach.outbox,
-                cut: Some(attach.cut),
-            },
-        );
-    }
-
-    pub(super) fn detach(&mut self, subscriber: Subscriber) -> Option<Attached> {
-        self.turns.retain(|turn| *turn != subscriber);
-        self.attached.remove(&subscriber)
-    }
-
     pub(super) fn get(&self, subscriber: Subscriber) -> Option<&Attached> {
         self.attached.get(&subscriber)
     }
@@ -120,8 +109,9 @@ impl Subscribers {
         self.turns.clone()
     }
 
+    /// Whether nobody is attached or awaited.
     pub(super) fn is_empty(&self) -> bool {
-        self.attached.is_empty()
+        self.attached.is_empty() && self.identities.held().next().is_none()
     }
 
     /// Whether anybody would take a record: **L13**, otherwise nothing is fetched.
@@ -181,9 +171,16 @@ impl Subscribers {
 
     /// Counts a part of a batch as no longer out.
     pub(super) fn give_back(&mut self, subscriber: Subscriber, size: Size) {
-        if let Some(attached) = self.attached.get_mut(&subscriber) {
-            attached.out.records = attached.out.records.saturating_sub(size.records);
-            attached.out.bytes = attached.out.bytes.saturating_sub(size.bytes);
+        let out = match self.attached.get_mut(&subscriber) {
+            Some(attached) => Some(&mut attached.out),
+            None => self
+                .identities
+                .away_mut(subscriber)
+                .map(|away| &mut away.out),
+        };
+        if let Some(out) = out {
+            out.records = out.records.saturating_sub(size.records);
+            out.bytes = out.bytes.saturating_sub(size.bytes);
         }
     }
 

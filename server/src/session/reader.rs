@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::Subscriber;
 use ackgate_proto::v1;
 use tokio::{sync::Semaphore, time::timeout};
 use tonic::{Status, Streaming};
@@ -14,13 +13,13 @@ use super::{
     outcome::{Outcome, shutting_down},
     status::Reason,
 };
-use crate::consumer::{ANSWERS, End, Handle, Input, Ticket};
+use crate::consumer::{ANSWERS, End, Handle, Input, Session, Ticket};
 
 /// Reads until the subscriber says goodbye, goes, or breaks a rule.
 pub(super) async fn run(
     mut input: Streaming<v1::SubscribeRequest>,
     handle: &Handle,
-    subscriber: Subscriber,
+    session: Session,
     confirm: bool,
     stall: Duration,
 ) -> Outcome {
@@ -36,7 +35,7 @@ pub(super) async fn run(
             }
             Err(status) => return Outcome::Refused(convert::input_broken(&status)),
         };
-        let mut input = match convert_request(message.request, subscriber, confirm) {
+        let mut input = match convert_request(message.request, session, confirm) {
             Ok(Some(input)) => input,
             Ok(None) => return Outcome::Closed,
             Err(status) => return Outcome::Refused(status),
@@ -58,7 +57,7 @@ pub(super) async fn run(
 /// The driver's words for a message; `None` for the goodbye.
 fn convert_request(
     request: Option<Request>,
-    subscriber: Subscriber,
+    session: Session,
     confirm: bool,
 ) -> Result<Option<Input>, Status> {
     match request {
@@ -66,7 +65,7 @@ fn convert_request(
             let sequence = settle.sequence;
             let (verdicts, refused) = convert::verdicts(settle)?;
             Ok(Some(Input::Settle {
-                subscriber,
+                session,
                 sequence,
                 verdicts,
                 refused,
@@ -78,7 +77,7 @@ fn convert_request(
             let sequence = extend.sequence;
             let (targets, refused, by) = convert::extensions(extend)?;
             Ok(Some(Input::Extend {
-                subscriber,
+                session,
                 sequence,
                 targets,
                 refused,
@@ -87,9 +86,8 @@ fn convert_request(
                 ticket: None,
             }))
         }
-        Some(Request::Credit(credit)) => {
-            Ok(Some(Input::Credit(subscriber, convert::credit(credit)?)))
-        }
+        Some(Request::Credit(credit)) => Ok(Some(Input::Credit(session, convert::credit(credit)?))),
+        Some(Request::Beat(v1::Beat {})) => Ok(Some(Input::Beat(session))),
         Some(Request::Close(v1::Close {})) => Ok(None),
         Some(Request::Open(_)) => {
             Err(Reason::AlreadyOpen.status("the stream is open: Open comes once, first"))

@@ -41,13 +41,19 @@ pub enum Reason {
     NotReading,
     /// The verdicts of one message had more different answers than allowed.
     TooManyAnswers,
+    /// Another stream of the subscriber's name is attached.
+    SubscriberIdInUse,
+    /// A later stream of the subscriber took this one's place.
+    Superseded,
+    /// A manifest of more runs than allowed.
+    ManifestTooLarge,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -61,6 +67,9 @@ impl Reason {
         Self::InputBroken,
         Self::NotReading,
         Self::TooManyAnswers,
+        Self::SubscriberIdInUse,
+        Self::Superseded,
+        Self::ManifestTooLarge,
         Self::ShuttingDown,
     ];
 
@@ -81,6 +90,9 @@ impl Reason {
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
+            Self::SubscriberIdInUse => "SUBSCRIBER_ID_IN_USE",
+            Self::Superseded => "SUPERSEDED",
+            Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -95,11 +107,13 @@ impl Reason {
             Self::AlreadyOpen => Code::FailedPrecondition,
             Self::OpenTimeout => Code::DeadlineExceeded,
             Self::UnknownSubscription => Code::NotFound,
-            Self::TooManyVerdicts | Self::NotReading | Self::TooManyAnswers => {
-                Code::ResourceExhausted
-            }
+            Self::TooManyVerdicts
+            | Self::NotReading
+            | Self::TooManyAnswers
+            | Self::ManifestTooLarge => Code::ResourceExhausted,
+            Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
-            Self::InputBroken => Code::Aborted,
+            Self::InputBroken | Self::Superseded => Code::Aborted,
             Self::ShuttingDown => Code::Unavailable,
         }
     }

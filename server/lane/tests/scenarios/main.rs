@@ -17,6 +17,7 @@ mod idle;
 mod lane_order;
 mod leaving;
 mod redelivery;
+mod resuming;
 mod skip_acked;
 mod support;
 mod tracking;

@@ -75,6 +75,11 @@ pub(in crate::broker::kafka) fn subscription(
         window_bytes: 1 << 26,
         linger: Duration::ZERO,
         revoke_drain: Duration::from_secs(5),
+        resume_grace: Duration::from_secs(30),
+        lease: crate::config::Lease {
+            duration: Duration::from_secs(30),
+            beat: Duration::from_secs(10),
+        },
         dead_letter: None,
         consumer_properties: Vec::new(),
     }

@@ -29,8 +29,10 @@ mod kill;
 mod protocol;
 mod rebalance;
 mod redelivery;
+mod sessions;
 mod shutdown;
 mod tools;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
         rebalance::cases(),
         flow_control::cases(),
         protocol::cases(),
+        sessions::cases(),
+        verdicts::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),

@@ -49,7 +49,7 @@ impl Lane {
             self.each_run_from(Offset::new(0), |lane, piece, slot| {
                 if slot.state.holder() == Some(subscriber) {
                     for unnamed in gaps(piece, slot, &named) {
-                        lane.give_back(now, unnamed, slot, subscriber, Return::Lost);
+                        lane.lose_delivery(now, unnamed, slot, subscriber, Return::Lost);
                     }
                 }
             });

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ackgate_lane::{Order, Policy};
+use ackgate_lane::{Order, Policy, Sharing};
 
 use super::kafka::names;
 
@@ -25,6 +25,8 @@ pub enum StartAt {
 pub enum Delivery {
     /// Each record goes to one of them.
     Competing,
+    /// Each record goes to every one of them.
+    Broadcast(Sharing),
 }
 
 /// A named reading of topics with one consumer group.
@@ -54,6 +56,10 @@ pub struct Subscription {
     pub resume_grace: Duration,
     /// For how long a lane stays with one subscriber where it belongs to one.
     pub lease: Lease,
+    /// Wait after the group was joined, before the first fetch.
+    pub cohort_grace: Duration,
+    /// Subscribers that have to be attached before the first fetch, 1 or more.
+    pub min_subscribers: u32,
     /// Where rejected and exhausted records go.
     pub dead_letter: Option<DeadLetter>,
     /// Group settings and the like that pass through to this consumer only. Values
@@ -88,7 +94,8 @@ impl Subscription {
     pub const fn lane_lease(&self) -> Option<Lease> {
         match (self.delivery, self.policy.order) {
             (Delivery::Competing, Order::Lane { .. }) => Some(self.lease),
-            (Delivery::Competing, Order::None) => None,
+            (Delivery::Competing, Order::None | Order::Key { .. })
+            | (Delivery::Broadcast(_), _) => None,
         }
     }
 }
@@ -109,6 +116,8 @@ impl fmt::Debug for Subscription {
             revoke_drain,
             resume_grace,
             lease,
+            cohort_grace,
+            min_subscribers,
             dead_letter,
             consumer_properties,
         } = self;
@@ -125,6 +134,8 @@ impl fmt::Debug for Subscription {
             .field("revoke_drain", revoke_drain)
             .field("resume_grace", resume_grace)
             .field("lease", lease)
+            .field("cohort_grace", cohort_grace)
+            .field("min_subscribers", min_subscribers)
             .field("dead_letter", dead_letter)
             .field("consumer_properties", &names(consumer_properties))
             .finish()

@@ -41,9 +41,9 @@ impl Driver {
                 self.subscribers.leave(subscriber, Some(until), until);
             }
             Departure::Lost => {
-                self.take_back(subscriber, how);
+                let known_until = self.take_back(subscriber, how);
                 tracing::info!(subscriber = %name, session = session.0, "subscriber lost");
-                self.subscribers.detach(subscriber);
+                self.subscribers.end(subscriber, known_until);
             }
         }
         self.leases_moved = true;
@@ -63,8 +63,8 @@ impl Driver {
 
     /// Ends the session of a subscriber that harms others: what is out comes again.
     pub(super) fn cut_off(&mut self, subscriber: Subscriber, why: End) {
-        self.take_back(subscriber, Departure::Lost);
-        if let Some(mut attached) = self.subscribers.detach(subscriber) {
+        let known_until = self.take_back(subscriber, Departure::Lost);
+        if let Some(mut attached) = self.subscribers.end(subscriber, known_until) {
             tracing::warn!(
                 subscription = self.parts.subscription.name,
                 subscriber = %attached.name,
@@ -81,30 +81,13 @@ impl Driver {
         for subscriber in self.subscribers.overdue(now, all) {
             tracing::info!(
                 subscription = self.parts.subscription.name,
-                subscriber = %self.subscribers.name(subscriber),
+                subscriber = %self.name(subscriber),
                 "subscriber did not come back: what is out is delivered again"
             );
-            self.take_back(subscriber, Departure::Lost);
-            self.subscribers.give_up(subscriber);
+            let known_until = self.take_back(subscriber, Departure::Lost);
+            self.subscribers.give_up(subscriber, known_until);
             self.leases_moved = true;
         }
         self.subscribers.forget_absent(now);
-    }
-
-    /// **L6**: leaving is never an ack. Leases go with it.
-    pub(super) fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
-        let now = self.now();
-        for generation in self.lanes.generations() {
-            if let Some(entry) = self.lanes.touch(generation) {
-                match how {
-                    Departure::Closed => {
-                        entry.lane.handle_subscriber_closed(now, subscriber);
-                        entry.lane.commit_soon(now);
-                    }
-                    Departure::Lost => entry.lane.handle_subscriber_lost(now, subscriber),
-                }
-            }
-        }
-        self.end_leases_of(subscriber);
     }
 }

@@ -43,6 +43,7 @@ impl Driver {
         }
         if let Some(before) = before
             && !goes_on
+            && self.subscribers.is_awaited(before)
         {
             self.take_back(before, Departure::Lost);
         }
@@ -77,6 +78,7 @@ impl Driver {
             }
         }
         self.tell_of_leases(subscriber);
+        self.member_joined(subscriber);
     }
 
     /// Another session takes the place of the subscriber's.

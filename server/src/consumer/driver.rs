@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     budget::Budget,
+    cohort::Cohort,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     lanes::Lanes,
@@ -61,6 +62,7 @@ pub(super) struct Driver {
     pub(super) lanes: Lanes,
     pub(super) subscribers: Subscribers,
     pub(super) membership: Membership,
+    pub(super) cohort: Cohort,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
     pub(super) commits: Vec<Commit>,
@@ -90,6 +92,7 @@ pub fn spawn(parts: Parts) -> Handle {
         lanes: Lanes::default(),
         subscribers: Subscribers::default(),
         membership: Membership::default(),
+        cohort: Cohort::default(),
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
         revokes: Vec::new(),
@@ -166,7 +169,7 @@ impl Driver {
             }
         }
         self.end_absences(now, false);
-        self.follow_eligibility();
+        self.follow_eligibility(now);
         self.carry_out(now);
         self.spread_leases(now);
         self.carry_out(now);

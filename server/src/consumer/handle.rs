@@ -7,9 +7,12 @@ use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{OffsetRange, Target, Verdict, VerdictResult};
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use super::opening::{Attach, Opened, Session};
+use super::{
+    opening::{Attach, Opened, Session},
+    shown::Shown,
+};
 use crate::{broker::ClusterState, config};
 
 /// The most that may be out to a subscriber.
@@ -111,6 +114,8 @@ pub enum Input {
     },
     /// It ends. Last.
     Detach(Session, Departure),
+    /// An operator wants to see the subscription.
+    Show(oneshot::Sender<Shown>),
     /// The gateway stops: drain for this long at most, then leave the group.
     Stop(Duration),
 }
@@ -126,6 +131,19 @@ pub struct LaneLabel {
     pub partition: i32,
     /// Its epoch.
     pub epoch: u64,
+}
+
+impl LaneLabel {
+    /// Names all lanes at once.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            lane: 0,
+            topic: Arc::from(""),
+            partition: -1,
+            epoch: 0,
+        }
+    }
 }
 
 /// A run that was handed out before.
@@ -214,6 +232,8 @@ pub enum End {
     TooManyAnswers,
     /// A later session of the same subscriber took its place.
     Superseded,
+    /// It kept a lane's window full for too long without a verdict.
+    Slow,
 }
 
 /// What a session hears.
@@ -283,6 +303,17 @@ impl Handle {
     /// The driver has stopped.
     pub async fn send(&self, input: Input) -> Result<(), Stopped> {
         self.inputs.send(input).await.map_err(|_closed| Stopped)
+    }
+
+    /// The subscription's lanes, subscribers and memory at one moment.
+    ///
+    /// # Errors
+    /// The driver has stopped.
+    pub async fn show(&self) -> Result<Shown, Stopped> {
+        let (answer, shown) = oneshot::channel();
+        self.send(Input::Show(answer)).await?;
+        // The driver answers whatever it takes in its next turn, or is gone.
+        shown.await.map_err(|_gone| Stopped)
     }
 
     /// Resolves once the driver has stopped and its group has been left.

@@ -6,7 +6,7 @@ use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResu
 
 use super::{
     driver::Driver,
-    handle::{End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer},
+    handle::{Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer},
     lanes::Note,
     opening::Session,
 };
@@ -24,7 +24,7 @@ impl Driver {
             }
             Input::Credit(session, credit) => {
                 if let Some(subscriber) = self.speaks(session) {
-                    self.subscribers.set_credit(subscriber, credit);
+                    self.set_credit(subscriber, credit);
                     self.leases_moved = true;
                 }
             }
@@ -75,6 +75,8 @@ impl Driver {
                 ranges,
             } => self.sent(session, lane, &ranges),
             Input::Detach(session, how) => self.depart(session, how),
+            // Whoever asked may have gone.
+            Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
         }
     }
@@ -85,6 +87,20 @@ impl Driver {
         let subscriber = self.subscribers.of(session)?;
         self.sign_of_life(subscriber);
         Some(subscriber)
+    }
+
+    /// A subscriber that takes nothing any more gives up its keys: others may go on with
+    /// them.
+    fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
+        if !self.subscribers.set_credit(subscriber, credit) {
+            return;
+        }
+        let now = self.now();
+        for generation in self.lanes.generations() {
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_subscriber_paused(now, subscriber);
+            }
+        }
     }
 
     fn settle(
@@ -119,7 +135,7 @@ impl Driver {
                     reason: reason.into(),
                     subscriber: Arc::from(name.unwrap_or_default()),
                 };
-                entry.keep_notes(&parts, &note);
+                entry.keep_notes(subscriber, &parts, &note);
             }
         }
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
@@ -180,7 +196,7 @@ impl Driver {
         let Some(subscriber) = self.subscribers.of(session) else {
             return;
         };
-        let name = self.subscribers.name(subscriber);
+        let name = self.name(subscriber);
         let Some(entry) = self.lanes.touch_named(lane) else {
             return;
         };

@@ -56,7 +56,7 @@ impl Driver {
         }
         tracing::warn!(
             subscription = self.parts.subscription.name,
-            subscriber = %self.subscribers.name(holder),
+            subscriber = %self.name(holder),
             duration = ?terms.duration,
             "nothing heard of the subscriber: its lease of the lane lapses"
         );
@@ -173,6 +173,7 @@ impl Driver {
         ) else {
             return;
         };
+        let name = self.name(to);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -188,7 +189,7 @@ impl Driver {
             subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
-            subscriber = %self.subscribers.name(to),
+            subscriber = %name,
             "lane leased"
         );
         let label = entry.label();

@@ -82,9 +82,11 @@ impl Driver {
                 .retry_at
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
+            self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
+            self.cohort_due(now),
         ]
         .into_iter()
         .flatten()
@@ -135,6 +137,7 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }

@@ -8,6 +8,7 @@ mod absence;
 mod arrival;
 mod bodies;
 mod budget;
+mod cohort;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -19,8 +20,10 @@ mod identity;
 mod inputs;
 mod lanes;
 mod leases;
+mod members;
 mod membership;
 mod opening;
+mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -32,4 +35,5 @@ pub use handle::{
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
+pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -47,6 +47,11 @@ impl From<End> for Outcome {
                 Reason::Superseded
                     .status("another stream of the same subscriber took this one's place"),
             ),
+            End::Slow => Self::Refused(Reason::SlowSubscriber.status(
+                "the subscriber kept the window of a lane full for longer than slow_after without \
+                  a verdict; what it owes is kept for absent_grace: connect again with the same \
+                  subscriber_id and take fewer records at a time, or raise slow_after",
+            )),
             End::NotReading => Self::Refused(Reason::NotReading.status(
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",

@@ -47,13 +47,15 @@ pub enum Reason {
     Superseded,
     /// A manifest of more runs than allowed.
     ManifestTooLarge,
+    /// The subscriber kept a window full for too long without a verdict.
+    SlowSubscriber,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -70,6 +72,7 @@ impl Reason {
         Self::SubscriberIdInUse,
         Self::Superseded,
         Self::ManifestTooLarge,
+        Self::SlowSubscriber,
         Self::ShuttingDown,
     ];
 
@@ -93,6 +96,7 @@ impl Reason {
             Self::SubscriberIdInUse => "SUBSCRIBER_ID_IN_USE",
             Self::Superseded => "SUPERSEDED",
             Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
+            Self::SlowSubscriber => "SLOW_SUBSCRIBER",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -110,7 +114,8 @@ impl Reason {
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
-            | Self::ManifestTooLarge => Code::ResourceExhausted,
+            | Self::ManifestTooLarge
+            | Self::SlowSubscriber => Code::ResourceExhausted,
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded => Code::Aborted,

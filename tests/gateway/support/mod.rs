@@ -18,6 +18,6 @@ pub(crate) use gateway::{Gateway, Subscription, free_port, render};
 pub(crate) use process::{Process, ackgate};
 pub(crate) use proxy::Proxy;
 pub(crate) use stage::{Stage, Topic};
-pub(crate) use stream::{Received, Stream, reason};
+pub(crate) use stream::{Received, Stream, connection, reason};
 pub(crate) use subscriber::Subscriber;
 pub(crate) use wait::{PATIENCE, eventually, throughout};

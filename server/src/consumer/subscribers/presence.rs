@@ -39,6 +39,8 @@ impl Subscribers {
                 credit: attach.credit,
                 out,
                 alone,
+                reserved: None,
+                reservable: Time::default(),
                 outbox: attach.outbox,
                 cut: Some(attach.cut),
             },
@@ -51,6 +53,19 @@ impl Subscribers {
         let attached = self.end_session(subscriber)?;
         self.identities.forget(&attached.name);
         Some(attached)
+    }
+
+    /// Ends the subscriber and its session, but for what its name stands for until
+    /// `known_until`.
+    pub(in crate::consumer) fn end(
+        &mut self,
+        subscriber: Subscriber,
+        known_until: Option<Time>,
+    ) -> Option<Attached> {
+        match known_until {
+            Some(known_until) => self.leave(subscriber, None, known_until),
+            None => self.detach(subscriber),
+        }
     }
 
     /// Ends the session alone: what is out stays the subscriber's until `held_until`,
@@ -93,10 +108,10 @@ impl Subscribers {
     }
 
     /// The subscriber's name, attached or away.
-    pub(in crate::consumer) fn name(&self, subscriber: Subscriber) -> Arc<str> {
+    pub(in crate::consumer) fn name(&self, subscriber: Subscriber) -> Option<Arc<str>> {
         let attached = self.attached.get(&subscriber).map(|a| &a.name);
         let away = self.identities.away(subscriber).map(|away| &away.name);
-        attached.or(away).map_or_else(|| Arc::from(""), Arc::clone)
+        attached.or(away).map(Arc::clone)
     }
 
     /// What the subscriber may go on with.
@@ -147,10 +162,15 @@ impl Subscribers {
             .collect()
     }
 
-    /// Nothing waits for it any longer; its name may still be known.
-    pub(in crate::consumer) fn give_up(&mut self, subscriber: Subscriber) {
+    /// Nothing is out to it any longer; its name is known until `known_until`, if at all.
+    pub(in crate::consumer) fn give_up(
+        &mut self,
+        subscriber: Subscriber,
+        known_until: Option<Time>,
+    ) {
         if let Some(away) = self.identities.away_mut(subscriber) {
             (away.held_until, away.token) = (None, None);
+            away.known_until = known_until.unwrap_or_default();
         }
     }
 

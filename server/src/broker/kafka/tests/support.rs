@@ -80,6 +80,8 @@ pub(in crate::broker::kafka) fn subscription(
             duration: Duration::from_secs(30),
             beat: Duration::from_secs(10),
         },
+        cohort_grace: Duration::ZERO,
+        min_subscribers: 1,
         dead_letter: None,
         consumer_properties: Vec::new(),
     }

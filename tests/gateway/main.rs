@@ -32,8 +32,10 @@ mod protocol;
 mod rebalance;
 mod redelivery;
 mod rolling;
+mod sessions;
 mod shutdown;
 mod tools;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        sessions::cases(),
+        verdicts::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),

@@ -3,7 +3,7 @@
 use ackgate_lane::{Effect, Hold, Offset, Return};
 
 use super::support::{Bench, GRACE};
-use crate::support::{A, B, FAILED, at, commit, policy, range, returned, settled};
+use crate::support::{A, B, FAILED, at, policy, range, returned, settled};
 
 #[test]
 fn fc_69_the_floor_stands_at_the_slowest() {

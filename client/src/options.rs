@@ -39,6 +39,7 @@ pub struct Builder {
     pub(crate) confirm: Confirm,
     pub(crate) resumable: bool,
     pub(crate) takeover: bool,
+    pub(crate) filter: String,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
     pub(crate) keepalive_interval: Duration,
@@ -65,6 +66,7 @@ impl Builder {
             confirm: Confirm::Problems,
             resumable: true,
             takeover: false,
+            filter: String::new(),
             stream_window: 4 << 20,
             connection_window: 8 << 20,
             keepalive_interval: Duration::from_secs(20),
@@ -128,6 +130,14 @@ impl Builder {
     /// a second one, and this subscriber tries again until the other has gone.
     pub fn takeover(mut self, takeover: bool) -> Self {
         self.takeover = takeover;
+        self
+    }
+
+    /// Sets which records are expected: an expression of at most 4096 bytes, as the
+    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
+    /// gateway refuses the stream. Without it, whatever the subscription has.
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = expression.into();
         self
     }
 
@@ -227,6 +237,7 @@ impl Builder {
             "ack_deadline",
             "100 ms to 1 h",
         )?;
+        check(self.filter.len() <= 4_096, "filter", "at most 4,096 bytes")?;
         check(
             !self.backoff_initial.is_zero() && self.backoff_initial <= self.backoff_max,
             "backoff",
@@ -270,6 +281,7 @@ impl Builder {
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
             resumable: self.resumable,
+            filter: self.filter.clone(),
             ..v1::Open::default()
         }
     }

@@ -178,7 +178,10 @@ mod tests {
     fn what_is_named_under_another_number_is_not_named() {
         let slot = Slot {
             deliveries: 2,
-            ..Slot::fresh(State::Ready { late: None })
+            ..Slot::fresh(State::Ready {
+                late: None,
+                owner: None,
+            })
         };
         let runs = [
             named(2, 4, Some(2)),

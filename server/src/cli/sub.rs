@@ -90,6 +90,10 @@ pub struct Args {
     #[arg(long)]
     no_resume: bool,
 
+    /// The filter that the subscription is expected to have.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
     /// Stops when no record has come for this long, such as `5s`.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     exit_when_idle: Option<Duration>,
@@ -148,6 +152,7 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
         .subscriber_id(args.id.clone().unwrap_or_default())
         .takeover(args.takeover)
         .resumable(!args.no_resume)
+        .filter(args.filter.clone().unwrap_or_default())
         .credit(args.credit.min(most), 64 << 20);
     let mut connecting = std::pin::pin!(builder.connect());
     match time::timeout(PATIENCE, &mut connecting).await {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::{
+    counts::Counts,
     opening::{Attach, Opened, Session},
     shown::Shown,
 };
@@ -269,6 +270,7 @@ pub struct Handle {
     pub(super) subscription: Arc<config::Subscription>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) state: watch::Receiver<State>,
+    pub(super) counts: watch::Receiver<Counts>,
 }
 
 /// How a subscription is.
@@ -293,6 +295,12 @@ impl Handle {
     #[must_use]
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// What became of records so far without a subscriber's doing.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        *self.counts.borrow()
     }
 
     /// Tells the driver something, waiting while it is busy.

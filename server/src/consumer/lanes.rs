@@ -11,7 +11,7 @@ use ackgate_lane::{
     Start, Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel};
+use super::{bodies::Bodies, handle::LaneLabel, intake::Gate};
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
     config::Delivery,
@@ -35,6 +35,8 @@ pub(super) struct Entry {
     /// Whose the lane is, where it belongs to one subscriber at a time.
     pub(super) lease: Option<Lease>,
     pub(super) bodies: Bodies,
+    /// Fetched and not shown to the lane yet.
+    pub(super) gate: Gate,
     /// By offset and, where each subscriber has its own say, by subscriber; an entry
     /// goes when its record is settled.
     notes: BTreeMap<(u64, Option<Subscriber>), Note>,
@@ -138,10 +140,20 @@ impl Entry {
     /// When it has to be woken.
     fn timeout(&self) -> Option<Time> {
         let lease = self.lease.and_then(|lease| lease.until());
-        [self.lane.poll_timeout(), lease]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
+        due.into_iter().flatten().min()
+    }
+
+    /// Bytes of records that are fetched and not settled.
+    pub(super) const fn retained(&self) -> u64 {
+        self.bodies.retained() + self.gate.bytes()
+    }
+
+    /// Forgets what is fetched: it will be read again.
+    pub(super) fn forget_fetched(&mut self) {
+        self.bodies.clear();
+        self.gate.clear();
+        self.fetched = None;
     }
 
     /// Keeps what was said about the records that a verdict applied to.
@@ -211,6 +223,7 @@ impl Lanes {
             number,
             lease: leased.then(Lease::default),
             bodies: Bodies::default(),
+            gate: Gate::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),
             seek: 0,

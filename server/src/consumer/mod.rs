@@ -9,6 +9,7 @@ mod arrival;
 mod bodies;
 mod budget;
 mod cohort;
+mod counts;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -18,6 +19,7 @@ mod events;
 mod handle;
 mod identity;
 mod inputs;
+mod intake;
 mod lanes;
 mod leases;
 mod members;
@@ -29,11 +31,13 @@ mod subscribers;
 mod tests;
 
 pub use budget::Budget;
+pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use intake::Wall;
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

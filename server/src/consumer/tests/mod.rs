@@ -19,6 +19,7 @@ mod delivery;
 mod fairness;
 mod hostile;
 mod identity;
+mod intake;
 mod key_order;
 mod lane_order;
 mod leases;
@@ -28,7 +29,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{DeadLetter, Delivery, Lease, StartAt, Subscription},
+    config::{DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -66,6 +67,7 @@ fn configured(order: Order) -> Subscription {
         delivery: Delivery::Competing,
         policy: policy(order),
         window_bytes: 1 << 20,
+        intake: Intake::default(),
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         resume_grace: Duration::from_secs(30),
@@ -98,6 +100,7 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
         producer: Some(Arc::new(broker.clone())),
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
+        wall: Wall::system(),
     })
 }
 

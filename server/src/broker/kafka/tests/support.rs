@@ -74,6 +74,7 @@ pub(in crate::broker::kafka) fn subscription(
         },
         window_bytes: 1 << 26,
         linger: Duration::ZERO,
+        intake: crate::config::Intake::default(),
         revoke_drain: Duration::from_secs(5),
         resume_grace: Duration::from_secs(30),
         lease: crate::config::Lease {

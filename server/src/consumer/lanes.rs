@@ -127,18 +127,6 @@ impl Entry {
         }
     }
 
-    /// Bytes of records that are fetched and not settled.
-    pub(super) const fn retained(&self) -> u64 {
-        self.bodies.retained() + self.gate.bytes()
-    }
-
-    /// Forgets what is fetched: it will be read again.
-    pub(super) fn forget_fetched(&mut self) {
-        self.bodies.clear();
-        self.gate.clear();
-        self.fetched = None;
-    }
-
     /// Whether `subscriber` may be given its records.
     pub(super) fn may_take(&self, subscriber: Subscriber) -> bool {
         self.lease.is_none_or(|lease| lease.may_take(subscriber))
@@ -152,10 +140,20 @@ impl Entry {
     /// When it has to be woken.
     fn timeout(&self) -> Option<Time> {
         let lease = self.lease.and_then(|lease| lease.until());
-        [self.lane.poll_timeout(), lease, self.gate.due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
+        due.into_iter().flatten().min()
+    }
+
+    /// Bytes of records that are fetched and not settled.
+    pub(super) const fn retained(&self) -> u64 {
+        self.bodies.retained() + self.gate.bytes()
+    }
+
+    /// Forgets what is fetched: it will be read again.
+    pub(super) fn forget_fetched(&mut self) {
+        self.bodies.clear();
+        self.gate.clear();
+        self.fetched = None;
     }
 
     /// Keeps what was said about the records that a verdict applied to.

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use crate::{
-    Answer, Broadcast, CommitOutcome, Counts, DeadLetterOutcome, Debt, Effect, Epoch, Generation,
-    Joined, Lane, Offset, OffsetRange, Position, Ready, Refusal, SeekOutcome, Snapshot, Subscriber,
-    Target, Time, Verdict,
+    Answer, Broadcast, Cause, CommitOutcome, Counts, DeadLetterOutcome, Debt, Effect, Epoch,
+    Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
+    SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
 };
 
 /// A lane of either delivery.
@@ -34,6 +34,70 @@ impl Kind {
     /// As [`Lane::handle_fetched`].
     pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
         both!(self.handle_fetched(now, range));
+    }
+
+    /// As [`Lane::handle_fetched_keyed`].
+    pub fn handle_fetched_keyed(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        both!(self.handle_fetched_keyed(now, range, keys));
+    }
+
+    /// As [`Lane::handle_end`].
+    pub fn handle_end(&mut self, now: Time, position: Position) {
+        both!(self.handle_end(now, position));
+    }
+
+    /// As [`Lane::handle_gone`].
+    pub fn handle_gone(&mut self, now: Time, oldest: Position) {
+        both!(self.handle_gone(now, oldest));
+    }
+
+    /// Records of `range`, which exist and need not have been passed in before, are
+    /// wanted by nobody: they settle. Returns how many.
+    pub fn handle_filtered(&mut self, now: Time, range: OffsetRange) -> u64 {
+        match self {
+            Self::Competing(lane) => {
+                lane.handle_fetched(now, range);
+                lane.handle_filtered(now, range)
+            }
+            Self::Broadcast(lane) => lane.handle_filtered(now, range),
+        }
+    }
+
+    /// Records of `range`, which exist and need not have been passed in before, are
+    /// nothing that may be handed out: they go the way of rejected records. Returns how
+    /// many.
+    pub fn handle_unfit(&mut self, now: Time, range: OffsetRange, cause: Cause) -> u64 {
+        match self {
+            Self::Competing(lane) => {
+                lane.handle_fetched(now, range);
+                lane.handle_unfit(now, range, cause)
+            }
+            Self::Broadcast(lane) => lane.handle_unfit(now, range, cause),
+        }
+    }
+
+    /// As [`Lane::handle_expired`], for what was about to go to `subscriber`.
+    pub fn handle_expired(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
+        match self {
+            Self::Competing(lane) => lane.handle_expired(now, range, then),
+            Self::Broadcast(lane) => lane.handle_expired(now, subscriber, range, then),
+        }
+    }
+
+    /// As [`Lane::handle_fenced`].
+    pub fn handle_fenced(&mut self, now: Time) {
+        both!(self.handle_fenced(now));
+    }
+
+    /// As [`Lane::handle_subscriber_paused`].
+    pub fn handle_subscriber_paused(&mut self, now: Time, subscriber: Subscriber) {
+        both!(self.handle_subscriber_paused(now, subscriber));
     }
 
     /// As [`Lane::handle_dispatched`].
@@ -110,8 +174,13 @@ impl Kind {
     }
 
     /// As [`Lane::handle_dead_letter`].
-    pub fn handle_dead_letter(&mut self, now: Time, offset: Offset, outcome: DeadLetterOutcome) {
-        both!(self.handle_dead_letter(now, offset, outcome));
+    pub fn handle_dead_letter(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        outcome: DeadLetterOutcome,
+    ) -> Option<Cause> {
+        both!(self.handle_dead_letter(now, offset, outcome))
     }
 
     /// As [`Lane::handle_commit`].

@@ -79,6 +79,14 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+/// `none` where keys have no order.
+fn key_share(order: Order) -> String {
+    match order {
+        Order::Key { share } => (f64::from(share) / 1000.0).to_string(),
+        Order::None | Order::Lane { .. } => "none".to_owned(),
+    }
+}
+
 fn subscription(subscription: &Subscription) -> (String, String) {
     let policy = &subscription.policy;
     let start = match subscription.start {
@@ -89,6 +97,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
     };
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
+        Order::Key { .. } => ("key", false),
         Order::Lane { skip_acked } => ("lane", skip_acked),
     };
     let delivery = match subscription.delivery {
@@ -107,6 +116,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("start", start),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
+        ("key_share", key_share(policy.order)),
         ("delivery", delivery.to_owned()),
         ("ack_deadline", span(policy.ack_deadline)),
         ("max_attempts", policy.max_attempts.to_string()),

@@ -141,11 +141,17 @@ options! {
         "Where the group begins if it has no committed offset: `earliest`, `latest`, \
          `{ timestamp = \"2026-01-01T00:00:00Z\" }`, or `fail`, which holds the lane until an \
          operator commits one.";
-    ORDER = "subscriptions.*.order", Kind::Choice { of: &["none", "lane"], later: &["key"] },
-        Need::Optional,
-        "`none`: only a failed record itself waits. `lane`: nothing of a partition overtakes it. \
-         With `delivery = \"broadcast\"` it holds for each subscriber by itself, and `lane` is the \
-         default; otherwise it is required.";
+    ORDER = "subscriptions.*.order", Kind::Choice { of: &["none", "key", "lane"], later: &[] },
+        Need::Default("\"key\""),
+        "`none`: only a failed record itself waits. `key`: one record of a key is out at a time, and \
+         none overtakes a failed one of its key; null keys are unordered. `lane`: nothing of a \
+         partition overtakes a failed record. \
+          With `delivery = \"broadcast\"` it holds for each subscriber by itself, and `lane` is the \
+          default.";
+    KEY_SHARE = "subscriptions.*.key_share", Kind::Float { min: 0.05, max: 1.0 },
+        Need::Default("0.25"),
+        "With `order = \"key\"`: the part of `window.records` that the records of one key may fill. \
+         Those beyond do not count, so a key that makes no progress leaves room to the others.";
     SKIP_ACKED = "subscriptions.*.skip_acked", Kind::Flag, Need::Default("false"),
         "With `order = \"lane\"`: after a failure, what was acked above it is not delivered again.";
     DELIVERY = "subscriptions.*.delivery",

@@ -151,30 +151,45 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
 fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
     let order = match reader.given(&options::ORDER, name) {
         Some(_) => reader.read(&options::ORDER, name, value::choice),
-        None => default_order(reader, name),
+        None => Some(default_order(reader, name)),
     };
     let skip_acked = reader.read(&options::SKIP_ACKED, name, value::flag);
-    match (order?, skip_acked?) {
-        ("lane", skip_acked) => Some(Order::Lane { skip_acked }),
-        (_, false) => Some(Order::None),
-        (_, true) => {
-            let why = "has a meaning with order = \"lane\" only: with \"none\", what is acked is \
-                       never delivered again";
-            reader.refuse(&options::SKIP_ACKED, name, why);
-            None
-        }
+    let key_share = reader.read(&options::KEY_SHARE, name, value::float);
+    let (order, skip_acked) = (order?, skip_acked?);
+    if skip_acked && order != "lane" {
+        let why = "has a meaning with order = \"lane\" only: with others, what is acked is never \
+                   delivered again";
+        reader.refuse(&options::SKIP_ACKED, name, why);
     }
+    if order != "key" && reader.given(&options::KEY_SHARE, name).is_some() {
+        let why = "has a meaning with order = \"key\" only: with others no key takes a share";
+        reader.refuse(&options::KEY_SHARE, name, why);
+    }
+    Some(match order {
+        "lane" => Order::Lane { skip_acked },
+        "key" => Order::Key {
+            share: thousandths(key_share?),
+        },
+        _ => Order::None,
+    })
+}
+
+/// A part of 1, to the thousandth.
+fn thousandths(part: f64) -> u16 {
+    // What is read has passed its bounds, and none is far from 1.
+    (1..=1000)
+        .find(|n| f64::from(*n) >= part.mul_add(1000.0, -0.5))
+        .unwrap_or(1000)
 }
 
 /// A broadcast keeps the order of the lane unless it is told otherwise.
-fn default_order(reader: &mut Reader<'_>, name: &str) -> Option<&'static str> {
+fn default_order(reader: &Reader<'_>, name: &str) -> &'static str {
     let delivery = reader.given(&options::DELIVERY, name).and_then(Node::text);
     if delivery == Some("broadcast") {
-        return Some("lane");
+        "lane"
+    } else {
+        "key"
     }
-    let why = format!("is missing; it must be {}", options::ORDER.expected());
-    reader.refuse(&options::ORDER, name, why);
-    None
 }
 
 fn backoff_of_dead_letters(reader: &mut Reader<'_>, name: &str) -> Option<Backoff> {

@@ -29,14 +29,21 @@ enum Outcome {
 }
 
 impl Driver {
-    /// Hands out until nothing is ready or nobody has credit; lanes take turns.
+    /// Hands out until nothing is ready or nobody has credit; lanes take turns. One
+    /// that could hand out nothing keeps its place, so that whatever becomes free next
+    /// is offered to it first.
     pub(super) fn dispatch(&mut self, now: Time) {
-        if self.stopping.is_some() || !self.has_takers() {
+        self.subscribers.end_reservations(now);
+        if self.stopping.is_some() {
             return;
         }
         let mut moved = true;
         while std::mem::take(&mut moved) {
+            let mut blocked = Vec::new();
             for _ in 0..self.lanes.queue_len() {
+                if !self.has_takers() {
+                    break;
+                }
                 let Some(generation) = self.lanes.pop_queue() else {
                     break;
                 };
@@ -45,10 +52,11 @@ impl Driver {
                         moved = true;
                         self.lanes.requeue(generation);
                     }
-                    Outcome::Blocked => self.lanes.requeue(generation),
-                    Outcome::Nothing => {}
+                    Outcome::Blocked => blocked.push(generation),
+                    Outcome::Nothing => self.subscribers.release_from(generation),
                 }
             }
+            self.lanes.requeue_first(blocked);
         }
     }
 
@@ -65,7 +73,8 @@ impl Driver {
         if !entry.lane.has_ready() {
             return Outcome::Nothing;
         }
-        for subscriber in self.subscribers.with_room() {
+        let mut passed_over = None;
+        for subscriber in self.subscribers.with_room(generation) {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
@@ -89,8 +98,15 @@ impl Driver {
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
                 self.hand_out(now, generation, ready, allowance);
+                self.subscribers.release_from(generation);
                 return Outcome::Moved;
             }
+            if self.subscribers.accepts(subscriber, first_bytes) {
+                passed_over = passed_over.or(Some(subscriber));
+            }
+        }
+        if let Some(subscriber) = passed_over {
+            self.subscribers.reserve(now, subscriber, generation);
         }
         Outcome::Blocked
     }

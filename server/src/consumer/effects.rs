@@ -18,7 +18,7 @@ use crate::broker::{self, Commit, ErrorKind, Placed};
 
 /// A lane always gets this much, so that each can move whatever the others hold;
 /// also the least that is worth a grant.
-const LEAST_GRANT: u64 = 256 * 1024;
+pub(super) const LEAST_GRANT: u64 = 256 * 1024;
 
 impl Driver {
     /// Empties the lanes that were touched of their effects and grants them room.
@@ -294,6 +294,7 @@ impl Driver {
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
         if !wants_records && !wants_bytes {
+            entry.starved = false;
             return;
         }
         let held = entry.bodies.retained() + entry.granted.bytes;
@@ -308,9 +309,22 @@ impl Driver {
             _ if floor >= LEAST_GRANT / 2 => floor,
             _ => {
                 self.starved = true;
+                if !std::mem::replace(&mut entry.starved, true) {
+                    tracing::debug!(
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        retained = entry.bodies.retained(),
+                        granted = entry.granted.bytes,
+                        limit = self.parts.subscription.window_bytes,
+                        gateway_used = self.parts.budget.used(),
+                        gateway_limit = self.parts.budget.limit(),
+                        "lane is not fetched for want of memory"
+                    );
+                }
                 return;
             }
         };
+        entry.starved = false;
         let bytes = bytes.saturating_sub(entry.granted.bytes);
         entry.granted.records += records;
         entry.granted.bytes += bytes;

@@ -1,6 +1,6 @@
 //! What the consumer tells, carried to the lanes.
 
-use ackgate_lane::{CommitOutcome, Generation, Position, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Order, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
@@ -106,6 +106,7 @@ impl Driver {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.subscribers.release_from(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -142,9 +143,17 @@ impl Driver {
         let runs = broker::runs(&chunk.records);
         let Some(last) = runs.last() else { return };
         entry.fetched = Some(last.end());
+        let keys = match self.parts.subscription.policy.order {
+            Order::Key { .. } => chunk.records.iter().map(|record| record.key).collect(),
+            Order::None | Order::Lane { .. } => Vec::new(),
+        };
         entry.bodies.insert(chunk);
+        let mut keys = keys.as_slice();
         for run in runs {
-            entry.lane.handle_fetched(now, run);
+            let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
+            let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
+            keys = rest;
+            entry.lane.handle_fetched_keyed(now, run, these);
         }
     }
 

@@ -7,7 +7,8 @@ use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResu
 use super::{
     driver::Driver,
     handle::{
-        Attach, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
+        Attach, Credit, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket,
+        VerdictAnswer,
     },
     lanes::Note,
 };
@@ -22,7 +23,7 @@ impl Driver {
             Input::Attach(attach) => self.attach(attach),
             Input::Credit(session, credit) => {
                 let subscriber = self.subscribers.identity(session);
-                self.subscribers.set_credit(subscriber, credit);
+                self.set_credit(subscriber, credit);
             }
             Input::Settle {
                 subscriber,
@@ -70,6 +71,8 @@ impl Driver {
                 let subscriber = self.subscribers.identity(session);
                 self.depart(subscriber, how);
             }
+            // Whoever asked may have gone.
+            Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
         }
     }
@@ -99,6 +102,20 @@ impl Driver {
             }
         }
         self.member_joined(subscriber);
+    }
+
+    /// A subscriber that takes nothing any more gives up its keys: others may go on with
+    /// them.
+    fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
+        if !self.subscribers.set_credit(subscriber, credit) {
+            return;
+        }
+        let now = self.now();
+        for generation in self.lanes.generations() {
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_subscriber_paused(now, subscriber);
+            }
+        }
     }
 
     fn settle(

@@ -53,6 +53,8 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// It gets no grant for want of memory.
+    pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
@@ -191,6 +193,7 @@ impl Lanes {
             full: false,
             held: false,
             fetched: None,
+            starved: false,
             counted: 0,
             dirty: false,
             queued: false,
@@ -234,6 +237,11 @@ impl Lanes {
 
     pub(super) fn get_mut(&mut self, generation: Generation) -> Option<&mut Entry> {
         self.entries.get_mut(&generation)
+    }
+
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -304,6 +312,18 @@ impl Lanes {
         {
             entry.queued = true;
             self.queue.push_back(generation);
+        }
+    }
+
+    /// Puts lanes back at the front of the queue, in their order.
+    pub(super) fn requeue_first(&mut self, generations: Vec<Generation>) {
+        for generation in generations.into_iter().rev() {
+            if let Some(entry) = self.entries.get_mut(&generation)
+                && !entry.queued
+            {
+                entry.queued = true;
+                self.queue.push_front(generation);
+            }
         }
     }
 

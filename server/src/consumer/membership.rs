@@ -82,6 +82,7 @@ impl Driver {
                 .retry_at
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
+            self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.cohort_due(now),
         ]

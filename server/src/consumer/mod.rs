@@ -19,6 +19,7 @@ mod inputs;
 mod lanes;
 mod members;
 mod membership;
+mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -29,4 +30,5 @@ pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -63,8 +63,8 @@ pub use self::{members::Joined, share::Debt, tally::Counts};
 use self::{share::Share, tally::Tally};
 use crate::{
     Answer, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Offset,
-    OffsetRange, Order, Policy, Position, Start, Subscriber, Target, Time, Verdict, VerdictResult,
-    lane::Phase,
+    OffsetRange, OnExpired, Order, Policy, Position, Start, Subscriber, Target, Time, Verdict,
+    VerdictResult, lane::Phase,
 };
 
 /// Who has all records of the trunk: nobody, but a lane knows only holders.
@@ -103,6 +103,9 @@ pub struct Broadcast {
     trunk: Lane,
     shares: BTreeMap<Subscriber, Share>,
     tally: Tally,
+    /// Key order: the keys of unsettled records, for members to whom they are fanned out
+    /// later.
+    keys: BTreeMap<u64, u64>,
     /// Since when the window has been full.
     full: Option<Time>,
     /// Something that the lane does not see, as bytes, keeps it from fetching.
@@ -128,6 +131,7 @@ impl Broadcast {
             trunk: Lane::new(trunk, start),
             shares: BTreeMap::new(),
             tally: Tally::default(),
+            keys: BTreeMap::new(),
             full: None,
             is_full_outside: false,
             effects: VecDeque::new(),
@@ -138,6 +142,77 @@ impl Broadcast {
     /// there, or wait for the first.
     pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
         self.trunk.handle_fetched(now, range);
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_fetched_keyed`].
+    pub fn handle_fetched_keyed(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        if let Order::Key { .. } = self.policy.order {
+            let with_key = (range.first().get()..).zip(keys);
+            self.keys
+                .extend(with_key.filter_map(|(offset, key)| Some((offset, (*key)?))));
+        }
+        self.handle_fetched(now, range);
+    }
+
+    /// As [`Lane::handle_end`].
+    pub fn handle_end(&mut self, now: Time, position: Position) {
+        self.trunk.handle_end(now, position);
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_gone`].
+    pub fn handle_gone(&mut self, now: Time, oldest: Position) {
+        self.trunk.handle_gone(now, oldest);
+        self.pump(now);
+    }
+
+    /// Records of `range`, which exist, are wanted by nobody: they are received and
+    /// settle, and no member hears of them. Returns how many.
+    pub fn handle_filtered(&mut self, now: Time, range: OffsetRange) -> u64 {
+        self.trunk.handle_fetched(now, range);
+        let records = self.trunk.handle_filtered(now, range);
+        self.pump(now);
+        records
+    }
+
+    /// Records of `range`, which exist, are nothing that may be handed out: they are
+    /// received and go the way of rejected records. Returns how many.
+    pub fn handle_unfit(&mut self, now: Time, range: OffsetRange, cause: Cause) -> u64 {
+        self.trunk.handle_fetched(now, range);
+        let records = self.trunk.handle_unfit(now, range, cause);
+        self.pump(now);
+        records
+    }
+
+    /// As [`Lane::handle_expired`], for records that were about to go to `subscriber`:
+    /// it counts as having refused them, or acked them if they are dropped.
+    pub fn handle_expired(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
+        let share = self.shares.get_mut(&subscriber);
+        let records = share.map_or(0, |share| share.lane.handle_expired(now, range, then));
+        self.pump(now);
+        records
+    }
+
+    /// As [`Lane::handle_fenced`], for every member.
+    pub fn handle_fenced(&mut self, now: Time) {
+        for share in self.shares.values_mut() {
+            share.lane.handle_fenced(now);
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_subscriber_paused`].
+    pub fn handle_subscriber_paused(&mut self, now: Time, subscriber: Subscriber) {
+        if let Some(share) = self.shares.get_mut(&subscriber) {
+            share.lane.handle_subscriber_paused(now, subscriber);
+        }
         self.pump(now);
     }
 
@@ -215,10 +290,17 @@ impl Broadcast {
         self.pump(now);
     }
 
-    /// As [`Lane::handle_dead_letter`].
-    pub fn handle_dead_letter(&mut self, now: Time, offset: Offset, outcome: DeadLetterOutcome) {
-        self.trunk.handle_dead_letter(now, offset, outcome);
+    /// As [`Lane::handle_dead_letter`]; the cause is that of the first refusal.
+    pub fn handle_dead_letter(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        outcome: DeadLetterOutcome,
+    ) -> Option<Cause> {
+        let refusal = self.tally.refusal(offset);
+        let settled = self.trunk.handle_dead_letter(now, offset, outcome);
         self.pump(now);
+        settled.map(|cause| refusal.map_or(cause, |refusal| refusal.cause))
     }
 
     /// As [`Lane::handle_commit`].
@@ -295,6 +377,25 @@ impl Broadcast {
             });
         }
         share
+    }
+
+    /// The keys of `range`, one for each offset; empty unless order is by key.
+    fn keys_of(&self, range: OffsetRange) -> Vec<Option<u64>> {
+        match self.policy.order {
+            Order::Key { .. } => (range.first().get()..range.end().get())
+                .map(|offset| self.keys.get(&offset).copied())
+                .collect(),
+            Order::None | Order::Lane { .. } => Vec::new(),
+        }
+    }
+
+    fn forget_keys(&mut self, range: OffsetRange) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let mut above = self.keys.split_off(&range.first().get());
+        above = above.split_off(&range.end().get());
+        self.keys.append(&mut above);
     }
 
     fn identity(&self) -> (Generation, Epoch) {

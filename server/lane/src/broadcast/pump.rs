@@ -112,8 +112,9 @@ impl Broadcast {
             self.trunk
                 .handle_dispatched(now, TRUNK, range, Duration::MAX);
             let mut members = 0;
+            let keys = self.keys_of(range);
             for share in self.shares.values_mut().filter(|share| share.is_here()) {
-                share.entrust(now, range);
+                share.entrust(now, range, &keys);
                 members += 1;
             }
             self.tally.open(range, members);
@@ -156,6 +157,7 @@ impl Broadcast {
                 }
                 Effect::Settled { range } => {
                     self.tally.forget(range);
+                    self.forget_keys(range);
                     self.effects.push_back(effect);
                 }
                 Effect::Commit { .. }
@@ -196,6 +198,7 @@ impl Broadcast {
                     self.tally.decide(range, Decision::Rejected);
                 }
                 State::Ready { .. }
+                | State::Behind
                 | State::Dispatched { .. }
                 | State::Out { .. }
                 | State::Delayed { .. }

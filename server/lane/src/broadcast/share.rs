@@ -72,8 +72,8 @@ impl Share {
 
     /// The trunk hands the share the records of `range`, for the first time or anew,
     /// in whatever order.
-    pub(super) fn entrust(&mut self, now: Time, range: OffsetRange) {
-        self.lane.entrust(now, range);
+    pub(super) fn entrust(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        self.lane.entrust(now, range, keys);
     }
 
     /// The way back is done at once: every record that the share has not decided is
@@ -88,7 +88,8 @@ impl Share {
             }
         });
         for range in unread {
-            self.lane.entrust(now, range);
+            // Only lane order reads again, and it has no keys.
+            self.lane.entrust(now, range, &[]);
         }
         self.lane.next = self.lane.next.max(next);
     }

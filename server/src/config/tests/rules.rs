@@ -91,7 +91,8 @@ on_reject = "drop"
          255 characters",
         "/etc/ackgate.toml:11: subscriptions.orders.start = \"begin\": must be \"earliest\", \
          \"latest\", \"fail\" or { timestamp = \"2026-01-01T00:00:00Z\" }",
-        "/etc/ackgate.toml:12: subscriptions.orders.order = \"fifo\": must be \"none\" or \"lane\"",
+        "/etc/ackgate.toml:12: subscriptions.orders.order = \"fifo\": must be \"none\", \"key\" or \
+         \"lane\"",
         "/etc/ackgate.toml:13: subscriptions.orders.ack_deadline = \"2h\": must be a duration from \
          100ms to 1h with its unit, such as \"30s\" or \"500ms\"",
         "/etc/ackgate.toml:14: subscriptions.orders.max_attempts = 0: must be 1 to 1000 attempts",
@@ -103,7 +104,7 @@ on_reject = "drop"
 fn what_is_required_is_missed_with_the_line_of_its_table() {
     let text = "[clusters.main]\naddress = \"kafka://b\"\n\n[subscriptions.orders]\n\
                 on_reject = \"hold\"\n";
-    let missing: Vec<String> = ["cluster", "group", "order", "start", "topics"]
+    let missing: Vec<String> = ["cluster", "group", "start", "topics"]
         .map(|key| format!("/etc/ackgate.toml:4: subscriptions.orders.{key}: is missing;"))
         .into();
     let messages = messages(text, &[]);
@@ -189,15 +190,6 @@ fn a_listener_beyond_loopback_needs_insecure() {
     for loopback in ["127.9.9.9:1", "[::1]:7654", "localhost:7654"] {
         load_with(&format!("listen.address = \"{loopback}\"\n{LEAST}"), &[]).expect(loopback);
     }
-}
-
-#[test]
-fn what_is_not_available_yet_says_so() {
-    only(
-        &with("order = \"none\"", "order = \"key\""),
-        "/etc/ackgate.toml:9: subscriptions.orders.order = \"key\": is not available yet in this \
-         version; must be \"none\" or \"lane\"",
-    );
 }
 
 #[test]

@@ -17,7 +17,9 @@ mod broadcast;
 mod cohort;
 mod commit;
 mod delivery;
+mod fairness;
 mod hostile;
+mod key_order;
 mod lane_order;
 mod ownership;
 mod stop;
@@ -141,6 +143,54 @@ impl Peer {
             cut: cut_heard,
             sequence: 0,
         }
+    }
+
+    /// The first batch within `for_as_long`, told as sent.
+    async fn batch_within(&mut self, for_as_long: Duration) -> Vec<Got> {
+        tokio::time::timeout(for_as_long, self.batch())
+            .await
+            .unwrap_or_default()
+    }
+
+    async fn grant(&self, records: u64, bytes: u64) {
+        let credit = Credit { records, bytes };
+        self.tell(Input::Credit(self.subscriber, credit)).await;
+    }
+
+    async fn leave(&self, how: Departure) {
+        self.tell(Input::Detach(self.subscriber, how)).await;
+    }
+
+    /// Acks what it got, record by record.
+    async fn ack(&mut self, got: &[Got]) {
+        for got in got {
+            self.say(*got, Verdict::Acked).await;
+        }
+    }
+
+    /// Gives a verdict without waiting: only a problem is answered, and fails the wait
+    /// for the next batch.
+    async fn say(&mut self, got: Got, verdict: Verdict) {
+        self.sequence += 1;
+        let verdict = LaneVerdict {
+            lane: got.lane,
+            target: Target {
+                range: OffsetRange::one(Offset::new(got.offset)),
+                delivery: None,
+            },
+            verdict,
+            code: "code".to_owned(),
+            reason: "reason".to_owned(),
+        };
+        self.tell(Input::Settle {
+            subscriber: self.subscriber,
+            sequence: self.sequence,
+            verdicts: vec![verdict],
+            refused: Vec::new(),
+            confirm: false,
+            ticket: None,
+        })
+        .await;
     }
 
     /// The next message that is not news of a lane.

@@ -26,6 +26,7 @@ mod config;
 mod dead_letter;
 mod delivery;
 mod flow_control;
+mod intake;
 mod key_order;
 mod kill;
 mod protocol;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        intake::cases(),
         key_order::cases(),
         protocol::cases(),
         shutdown::cases(),

@@ -141,6 +141,28 @@ fn a_record_too_large_for_one_subscriber_reaches_the_others_and_is_dead_lettered
 }
 
 #[test]
+fn what_one_subscriber_does_not_want_goes_to_the_others_and_settles_with_them() {
+    let mut bench = Bench::new(policy(), &[A, B]);
+    bench.fetched(0, 4);
+    let now = bench.now;
+    assert_eq!(bench.lane.handle_unwanted(now, A, range(1, 2)), 2);
+    assert_eq!(bench.lane.handle_unwanted(now, C, range(1, 2)), 0);
+    bench.checked();
+    assert_eq!(bench.take(A), [(0, 0, 1), (3, 4, 1)]);
+    assert_eq!(bench.take(B), [(0, 4, 1)]);
+    bench.ack(A, 0, 0).ack(A, 3, 4);
+    assert_eq!(bench.floor(), 0, "B has not decided");
+    bench.ack(B, 0, 4);
+    assert_eq!(bench.outcomes(), [settled(0, 4)]);
+    // Wanted by nobody: nothing is out and it settles.
+    bench.fetched(5, 5);
+    for member in [A, B] {
+        bench.lane.handle_unwanted(now, member, range(5, 5));
+    }
+    assert_eq!(bench.floor(), 6);
+}
+
+#[test]
 fn answers_are_about_what_the_subscriber_itself_said() {
     use ackgate_lane::VerdictResult::{Applied, Conflict, Duplicate, Fenced, Stale, Unknown};
     let mut bench = Bench::new(policy(), &[A, B]);

@@ -48,7 +48,7 @@ fn l6_records_that_meet_nobody_wait_and_are_not_settled() {
 fn l14_a_failed_record_comes_again_only_to_who_failed_it() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 2).ack(B, 4, 9);
     bench.applied(B, 3, 3, FAILED);
     bench.until(10_000);
@@ -63,7 +63,7 @@ fn l14_a_failed_record_comes_again_only_to_who_failed_it() {
 fn l3_one_rejection_among_acks_is_one_dead_letter_when_all_have_decided() {
     let mut bench = Bench::new(policy(), &[A, B, C]);
     bench.fetched(0, 1);
-    (bench.take(A), bench.take(B), bench.take(C));
+    bench.all_take(&[A, B, C]);
     bench.ack(A, 0, 1);
     bench.applied(B, 0, 0, Verdict::Rejected).ack(B, 1, 1);
     assert_eq!(bench.outcomes(), [], "C has not decided");
@@ -93,7 +93,7 @@ fn a_record_that_is_exhausted_at_one_subscriber_is_dead_lettered_with_its_number
     };
     let mut bench = Bench::new(few, &[A, B]);
     bench.fetched(0, 0);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 0).applied(B, 0, 0, FAILED).until(2_000);
     assert_eq!(bench.take(B), [(0, 0, 2)]);
     // Nothing comes from B: the deadline passes.
@@ -115,7 +115,7 @@ fn given_up_records_are_dropped_or_held_as_the_policy_says() {
         };
         let mut bench = Bench::new(policy, &[A, B]);
         bench.fetched(0, 0);
-        (bench.take(A), bench.take(B));
+        bench.all_take(&[A, B]);
         bench.applied(A, 0, 0, Verdict::Rejected).ack(B, 0, 0);
         (bench.outcomes(), bench.floor())
     };
@@ -167,7 +167,7 @@ fn answers_are_about_what_the_subscriber_itself_said() {
     use ackgate_lane::VerdictResult::{Applied, Conflict, Duplicate, Fenced, Stale, Unknown};
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 3);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 0);
     assert_eq!(bench.verdict(A, 0, 0, Verdict::Acked), [Duplicate]);
     assert_eq!(bench.verdict(A, 0, 0, Verdict::Rejected), [Conflict]);

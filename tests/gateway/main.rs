@@ -20,6 +20,7 @@
 
 mod support;
 
+mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
@@ -42,6 +43,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cases = [
         delivery::cases(),
+        broadcast::cases(),
         commit::cases(),
         redelivery::cases(),
         dead_letter::cases(),

@@ -26,6 +26,7 @@ mod dead_letter;
 mod delivery;
 mod flow_control;
 mod kill;
+mod log;
 mod protocol;
 mod rebalance;
 mod redelivery;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         shutdown::cases(),
         config::cases(),
         kill::cases(),
+        log::cases(),
         tools::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())

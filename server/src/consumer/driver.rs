@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{Generation, Offset, Time};
+use ackgate_lane::{Fence, Generation, Offset, Time};
 use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt as _},
@@ -73,6 +73,12 @@ pub(super) struct Driver {
     pub(super) starved: bool,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
+    /// Whether the group may have given the lanes away.
+    pub(super) fence: Fence,
+    /// Offsets that retention took before they were settled, since the start.
+    pub(super) lost_offsets: u64,
+    /// Bytes counted in the gateway's budget for what is fetched ahead.
+    pub(super) prefetch: u64,
 }
 
 /// Starts a driver. It ends when it is told to stop, or with its last handle.
@@ -81,6 +87,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let (sender, inputs) = mpsc::channel(INPUTS);
     let (state, states) = watch::channel(State::Away);
     let subscription = Arc::clone(&parts.subscription);
+    let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
         parts,
         inputs,
@@ -96,6 +103,9 @@ pub fn spawn(parts: Parts) -> Handle {
         starved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
+        fence,
+        lost_offsets: 0,
+        prefetch: 0,
     };
     tokio::spawn(driver.run());
     Handle {
@@ -161,6 +171,7 @@ impl Driver {
                 entry.lane.handle_timeout(now);
             }
         }
+        self.step_fence(now);
         self.follow_eligibility();
         self.carry_out(now);
         self.dispatch(now);

@@ -227,11 +227,14 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
+        self.lost_offsets = self.lost_offsets.saturating_add(range.len());
         tracing::error!(
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             first = range.first().get(),
             last = range.last().get(),
+            offsets = range.len(),
+            total = self.lost_offsets,
             "records vanished from the log before they were settled"
         );
         let news = notice(entry.label(), NoticeKind::LostRange, Some(range), "");

@@ -198,6 +198,10 @@ pub enum NoticeKind {
     Recovered,
     /// Records have vanished.
     LostRange,
+    /// Its log is another one: all that was known of it is void.
+    Reset,
+    /// What is out is void: the group may have given the lanes away.
+    Fenced,
 }
 
 /// News of a lane.

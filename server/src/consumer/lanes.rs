@@ -47,6 +47,8 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The end of its log, as far as it is known, markers included.
+    pub(super) head: Option<Position>,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
@@ -72,6 +74,8 @@ pub(super) struct Lanes {
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
     by_number: HashMap<u64, Generation>,
+    /// The epoch of each lane that was ever here; as many as the topics' partitions.
+    epochs: HashMap<TopicPartition, Epoch>,
     numbers: Numbers,
 }
 
@@ -146,16 +150,21 @@ impl Entry {
     }
 }
 
-/// Resets, which start a new epoch, are not available yet.
+/// Of a lane that no reset is known of.
 const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
     pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
         let generation = assigned.generation;
+        let known = self.epochs.entry(assigned.partition.clone());
+        let epoch = known.or_insert(FIRST_EPOCH);
+        if assigned.anew.is_some() {
+            epoch.0 += 1;
+        }
         let start = Start {
             generation,
-            epoch: FIRST_EPOCH,
+            epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
@@ -175,6 +184,7 @@ impl Lanes {
             failed: false,
             held: false,
             fetched: None,
+            head: None,
             counted: 0,
             dirty: false,
             queued: false,

@@ -83,6 +83,7 @@ impl Driver {
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.fence.due().filter(|_| self.lanes.len() > 0),
         ]
         .into_iter()
         .flatten()
@@ -189,6 +190,9 @@ impl Driver {
     /// The consumer has gone: whatever lanes it had are gone with it.
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
+        let now = self.now();
+        self.fence.end_blind(now);
+        self.count_prefetch(0);
         let left = self.lanes.generations();
         self.lanes_gone(&left);
         self.state.send_replace(State::Away);

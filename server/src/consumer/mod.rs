@@ -12,6 +12,7 @@ mod driver;
 mod effects;
 mod episode;
 mod events;
+mod fence;
 mod handle;
 mod inputs;
 mod lanes;

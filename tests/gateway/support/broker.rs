@@ -91,6 +91,11 @@ impl Broker {
         Self::Kafka(Kafka::shared())
     }
 
+    /// Starts an Apache Kafka of the test's own, to be stopped and killed at will.
+    pub(crate) fn own_kafka() -> Self {
+        Self::Kafka(Kafka::own())
+    }
+
     /// `host:port` of the first brokers to ask.
     pub(crate) fn bootstrap(&self) -> String {
         match self {
@@ -222,7 +227,7 @@ impl Broker {
     }
 
     /// Settings that every client of the tests begins with.
-    fn client(&self) -> ClientConfig {
+    pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", self.bootstrap())

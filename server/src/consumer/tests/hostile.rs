@@ -86,6 +86,7 @@ fn assigned(generation: u64, partition: i32, start: u64, committed: bool) -> bro
         generation: Generation(generation),
         start: Some(Position::new(start)),
         committed,
+        anew: None,
     }
 }
 impl Raw {

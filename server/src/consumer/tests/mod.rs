@@ -17,6 +17,7 @@ mod commit;
 mod delivery;
 mod hostile;
 mod lane_order;
+mod log;
 mod ownership;
 mod stop;
 

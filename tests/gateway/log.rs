@@ -7,6 +7,7 @@ use ackgate_proto::v1::{Credit, LaneEventKind, Outcome, VerdictResult};
 use rdkafka::{
     admin::{AdminClient, AdminOptions, NewPartitions},
     client::DefaultClientContext,
+    consumer::{BaseConsumer, Consumer as _},
     producer::{BaseProducer, BaseRecord, Producer as _},
 };
 use tokio::{task::spawn_blocking, time::Instant};
@@ -301,6 +302,19 @@ async fn added_partition_is_read_from_its_beginning(stage: Stage) {
         let more = NewPartitions::new(&topic.name, count);
         let results = admin(&stage).create_partitions([&more], &options()).await;
         results.unwrap().remove(0).unwrap();
+        eventually("the partition is there", async || {
+            let (client, name) = (stage.broker.client(), topic.name.clone());
+            let seen = spawn_blocking(move || {
+                let consumer: BaseConsumer = client.create().unwrap();
+                let metadata = consumer.fetch_metadata(Some(&name), PATIENCE).unwrap();
+                metadata.topics()[0].partitions().len()
+            });
+            match seen.await.unwrap() {
+                enough if enough >= count => Ok(()),
+                seen => Err(format!("{seen}")),
+            }
+        })
+        .await;
         let partition = count as i32 - 1;
         let first = (0..2).map(|n| Outgoing::value(partition, format!("{n}")));
         stage.broker.produce(&topic.name, first).await;

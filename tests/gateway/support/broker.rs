@@ -199,9 +199,17 @@ impl Broker {
             for partition in 0..partitions(&consumer, &topic) {
                 list.add_partition(&topic, partition);
             }
-            let answer = consumer
-                .committed_offsets(list, PATIENCE)
-                .expect("the group is known");
+            // A broker that has just started does not know its groups yet.
+            let deadline = Instant::now() + PATIENCE;
+            let answer = loop {
+                match consumer.committed_offsets(list.clone(), PATIENCE) {
+                    Ok(answer) => break answer,
+                    Err(error) => {
+                        assert!(Instant::now() < deadline, "the group is not known: {error}");
+                        drop(consumer.poll(Duration::from_millis(100)));
+                    }
+                }
+            };
             answer
                 .elements()
                 .iter()

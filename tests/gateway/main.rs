@@ -25,11 +25,14 @@ mod config;
 mod dead_letter;
 mod delivery;
 mod flow_control;
+mod intake;
+mod key_order;
 mod kill;
 mod log;
 mod protocol;
 mod rebalance;
 mod redelivery;
+mod rolling;
 mod shutdown;
 mod tools;
 
@@ -43,11 +46,14 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        intake::cases(),
+        key_order::cases(),
         protocol::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),
         log::cases(),
+        rolling::cases(),
         tools::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())

@@ -42,6 +42,7 @@ impl Lane {
                     deliveries: slot.deliveries.saturating_add(1),
                     ..slot
                 };
+                lane.keys.give(piece, Some(subscriber));
                 lane.window.set(
                     piece,
                     slot.with(State::Dispatched {
@@ -145,6 +146,10 @@ impl Lane {
         wait: Wait,
         late: Option<Subscriber>,
     ) {
+        if wait == Wait::No || late.is_some() {
+            // It had the record and has done nothing with it: its key may move.
+            self.keys.give(piece, None);
+        }
         if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, late);
             return;
@@ -155,10 +160,10 @@ impl Lane {
             Wait::Backoff => now.after(self.jitter.delay(&self.policy.backoff, slot.attempts)),
         };
         match self.policy.order {
-            Order::None if wait == Wait::No => {
-                self.window.set(piece, slot.with(State::Ready { late }));
+            Order::None | Order::Key { .. } if wait == Wait::No => {
+                self.make_ready(piece, slot, late);
             }
-            Order::None => self
+            Order::None | Order::Key { .. } => self
                 .window
                 .set(piece, slot.with(State::Delayed { until, late })),
             Order::Lane { .. } => {
@@ -205,7 +210,11 @@ impl Lane {
     }
 
     fn take_back(&mut self, now: Time, subscriber: Subscriber, why: Return) {
-        if self.phase == Phase::Done || !self.window.holds(subscriber) {
+        if self.phase == Phase::Done {
+            return;
+        }
+        self.give_up_keys(subscriber);
+        if !self.window.holds(subscriber) {
             return;
         }
         self.each_run_from(Offset::new(0), |lane, piece, slot| {

@@ -5,6 +5,7 @@
 
 use crate::{
     Lane, OffsetRange, Position, Time,
+    key_order::Incoming,
     lane::Phase,
     rewind::Rewind,
     slot::{Outcome, Slot, State},
@@ -18,7 +19,14 @@ impl Lane {
     /// Records passed in twice change nothing; those settled already are answered
     /// with [`Effect::Skipped`](crate::Effect::Skipped). A draining lane takes
     /// nothing, nor does one that waits for a seek: it reads them again.
+    ///
+    /// In key order these are records without keys; those with keys come by
+    /// [`Self::handle_fetched_keyed`].
     pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
+        self.fetch(now, range, Incoming::new(range.first(), &[]));
+    }
+
+    pub(crate) fn fetch(&mut self, now: Time, range: OffsetRange, keys: Incoming<'_>) {
         if self.phase != Phase::Active || matches!(self.rewind, Rewind::Seeking { .. }) {
             return;
         }
@@ -33,7 +41,7 @@ impl Lane {
             if let Some(jumped) = OffsetRange::new(next.offset(), fresh.first().position()) {
                 self.release_vanished(jumped);
             }
-            self.receive(fresh);
+            self.receive(fresh, keys);
             self.next = Some(fresh.end());
         }
         self.end_turn(now);
@@ -74,18 +82,36 @@ impl Lane {
         self.end_turn(now);
     }
 
+    /// Takes records that somebody else holds and reads for this lane: every offset of
+    /// `range` exists, and calls come in any order. `keys` as in [`Self::handle_fetched_keyed`].
+    pub(crate) fn entrust(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        if self.phase != Phase::Active {
+            return;
+        }
+        let first = range.first().position();
+        self.origin = Some(self.origin.map_or(first, |origin| origin.min(first)));
+        self.next = self.next.max(Some(range.end()));
+        self.receive(range, Incoming::new(range.first(), keys));
+        if self.rewind != Rewind::None {
+            // It may lie below what is given up: that is void, as above a failure.
+            self.note_failure(range.first(), now);
+        }
+        self.end_turn(now);
+    }
+
     /// `range`, from `next` on, is there.
-    fn receive(&mut self, range: OffsetRange) {
+    fn receive(&mut self, range: OffsetRange, keys: Incoming<'_>) {
         let mut from = range.first().position();
         self.each_piece(range, |lane, piece, slot| {
             if let Some(new) = OffsetRange::new(from.offset(), piece.first().position()) {
-                lane.admit(new, Slot::fresh(State::Ready { late: None }));
+                lane.admit_new(new, keys);
             }
             from = piece.end();
             match slot.state {
                 State::Unread { .. } => lane.admit(piece, slot),
                 State::Settled { .. } => lane.effects.skipped(piece),
                 State::Ready { .. }
+                | State::Behind
                 | State::Dispatched { .. }
                 | State::Out { .. }
                 | State::Delayed { .. }
@@ -96,8 +122,14 @@ impl Lane {
             }
         });
         if let Some(new) = range.at_or_above(from) {
-            self.admit(new, Slot::fresh(State::Ready { late: None }));
+            self.admit_new(new, keys);
         }
+    }
+
+    /// `piece` has never been here: what is first of its key is admitted.
+    fn admit_new(&mut self, piece: OffsetRange, keys: Incoming<'_>) {
+        let slot = Slot::fresh(State::READY);
+        self.line_up(piece, slot, keys, |lane, first| lane.admit(first, slot));
     }
 
     /// Makes `piece` ready, unless it waits for a seek or has nothing left to try.
@@ -110,8 +142,8 @@ impl Lane {
         } else if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, None);
         } else {
-            self.window
-                .set(piece, slot.with(State::Ready { late: None }));
+            // What is new has a key that nobody has, and lane order has no keys.
+            self.window.set(piece, slot.with(State::READY));
         }
     }
 

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use ackgate_lane::OnExpired;
+
 use super::{
-    Cluster,
+    Cluster, intake_parse,
     options::{self, Spec},
     properties::{scalar, squashed},
     reader::{Reader, problem},
@@ -84,6 +86,30 @@ pub(super) fn revoke_drain(reader: &mut Reader<'_>) {
     }
 }
 
+/// A time after which nothing happens is a mistake.
+pub(super) fn slow_after(reader: &mut Reader<'_>, name: &str, slow: &str) {
+    if slow != "fail" && reader.given(&options::SLOW_AFTER, name).is_some() {
+        let why = "has a meaning with slow_subscriber = \"fail\" only: with \"pause\" the lane \
+                   waits for as long as it takes";
+        reader.refuse(&options::SLOW_AFTER, name, why);
+    }
+}
+
+/// Options about subscribers that owe verdicts of their own.
+pub(super) fn only_broadcast(reader: &mut Reader<'_>, name: &str) {
+    for spec in [
+        &options::SLOW_SUBSCRIBER,
+        &options::SLOW_AFTER,
+        &options::ABSENT_GRACE,
+    ] {
+        if reader.given(spec, name).is_some() {
+            let why = "has a meaning with delivery = \"broadcast\" only: where subscribers \
+                       compete, what one does not answer goes to another";
+            reader.refuse(spec, name, why);
+        }
+    }
+}
+
 /// What decides whether two subscriptions take each other's records.
 struct Reading<'a> {
     name: &'a str,
@@ -146,14 +172,21 @@ pub(super) fn dead_letter(reader: &mut Reader<'_>, name: &str, topics: Option<&[
     let Some(on_reject) = reader.read(&options::ON_REJECT, name, value::choice) else {
         return;
     };
-    let wanted = on_reject == "dead_letter";
+    let expires = reader.given(&options::MAX_AGE, name).is_some();
+    let expired = expires.then(|| intake_parse::on_expired(reader, name));
+    let wanted = on_reject == "dead_letter" || expired == Some(Some(OnExpired::DeadLetter));
     let topic = reader.given(&options::DEAD_LETTER_TOPIC, name);
     match (wanted, topic) {
         (true, None) => reader.refuse(
             &options::DEAD_LETTER_TOPIC,
             name,
-            "is missing: on_reject = \"dead_letter\" writes rejected records there; name a topic, \
-             or set on_reject to \"drop\" or \"hold\"",
+            if on_reject == "dead_letter" {
+                "is missing: on_reject = \"dead_letter\" writes rejected records there; name a \
+                 topic, or set on_reject to \"drop\" or \"hold\""
+            } else {
+                "is missing: on_expired = \"dead_letter\" writes records there that are too old; \
+                 name a topic, or set on_expired to \"drop\""
+            },
         ),
         (false, Some(_)) => reader.refuse(
             &options::DEAD_LETTER_TOPIC,

@@ -1,11 +1,11 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Cluster, Config, StartAt, Subscription,
+    Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
-use ackgate_lane::{Backoff, OnReject, Order};
+use ackgate_lane::{Backoff, OnExpired, OnReject, Order};
 
 /// Properties that are shown with their value; every other one is masked, since a
 /// future secret must not have to be listed first.
@@ -79,6 +79,14 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+/// `none` where keys have no order.
+fn key_share(order: Order) -> String {
+    match order {
+        Order::Key { share } => (f64::from(share) / 1000.0).to_string(),
+        Order::None | Order::Lane { .. } => "none".to_owned(),
+    }
+}
+
 fn subscription(subscription: &Subscription) -> (String, String) {
     let policy = &subscription.policy;
     let start = match subscription.start {
@@ -89,7 +97,12 @@ fn subscription(subscription: &Subscription) -> (String, String) {
     };
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
+        Order::Key { .. } => ("key", false),
         Order::Lane { skip_acked } => ("lane", skip_acked),
+    };
+    let delivery = match subscription.delivery {
+        Delivery::Competing => "competing",
+        Delivery::Broadcast(_) => "broadcast",
     };
     let on_reject = match policy.on_reject {
         OnReject::DeadLetter => "dead_letter",
@@ -103,7 +116,8 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("start", start),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
-        ("delivery", "competing".to_owned()),
+        ("key_share", key_share(policy.order)),
+        ("delivery", delivery.to_owned()),
         ("ack_deadline", span(policy.ack_deadline)),
         ("max_attempts", policy.max_attempts.to_string()),
         ("max_deliveries", policy.max_deliveries.to_string()),
@@ -112,12 +126,24 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
+        ("min_age", span(subscription.intake.min_age)),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
+        ("cohort_grace", span(subscription.cohort_grace)),
+        ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
+    if let Delivery::Broadcast(sharing) = subscription.delivery {
+        let slow = sharing.cut_off_after.map_or_else(
+            || "pause".to_owned(),
+            |after| format!("fail; slow_after={}", span(after)),
+        );
+        settings.push(("slow_subscriber", slow));
+        settings.push(("absent_grace", span(sharing.absent_grace)));
+    }
+    settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
@@ -130,6 +156,32 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         format!("subscriptions.{}", subscription.name),
         line(&settings),
     )
+}
+
+/// What is not at its default.
+fn intake(intake: &Intake) -> Vec<(&'static str, String)> {
+    let mut settings = Vec::new();
+    if let Some(max_age) = intake.max_age {
+        let then = match max_age.then {
+            OnExpired::DeadLetter => "dead_letter",
+            OnExpired::Drop => "drop",
+        };
+        settings.push(("max_age", span(max_age.age)));
+        settings.push(("on_expired", then.to_owned()));
+    }
+    if let Some(filter) = &intake.filter {
+        settings.push(("filter", format!("{:?}", filter.source())));
+    }
+    if let Some(content) = intake.content {
+        let on_failure = match content.on_failure {
+            OnFailure::Reject => "reject",
+            OnFailure::Skip => "skip",
+            OnFailure::Deliver => "deliver",
+        };
+        settings.push(("content.check", content.check.name().to_owned()));
+        settings.push(("content.on_failure", on_failure.to_owned()));
+    }
+    settings
 }
 
 fn backoff(backoff: Backoff) -> String {

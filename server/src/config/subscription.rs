@@ -2,9 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use ackgate_lane::Policy;
+use ackgate_lane::{Policy, Sharing};
 
-use super::kafka::names;
+use super::{Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum StartAt {
 pub enum Delivery {
     /// Each record goes to one of them.
     Competing,
+    /// Each record goes to every one of them.
+    Broadcast(Sharing),
 }
 
 /// A named reading of topics with one consumer group.
@@ -46,10 +48,16 @@ pub struct Subscription {
     pub policy: Policy,
     /// Bytes retained per lane, at which its queue is left unpolled.
     pub window_bytes: u64,
+    /// Which records are handed out at all, and when.
+    pub intake: Intake,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
     pub revoke_drain: Duration,
+    /// Wait after the group was joined, before the first fetch.
+    pub cohort_grace: Duration,
+    /// Subscribers that have to be attached before the first fetch, 1 or more.
+    pub min_subscribers: u32,
     /// Where rejected and exhausted records go.
     pub dead_letter: Option<DeadLetter>,
     /// Group settings and the like that pass through to this consumer only. Values
@@ -78,8 +86,11 @@ impl fmt::Debug for Subscription {
             delivery,
             policy,
             window_bytes,
+            intake,
             linger,
             revoke_drain,
+            cohort_grace,
+            min_subscribers,
             dead_letter,
             consumer_properties,
         } = self;
@@ -92,8 +103,11 @@ impl fmt::Debug for Subscription {
             .field("delivery", delivery)
             .field("policy", policy)
             .field("window_bytes", window_bytes)
+            .field("intake", intake)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
+            .field("cohort_grace", cohort_grace)
+            .field("min_subscribers", min_subscribers)
             .field("dead_letter", dead_letter)
             .field("consumer_properties", &names(consumer_properties))
             .finish()

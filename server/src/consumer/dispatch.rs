@@ -1,7 +1,7 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
-use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Standing, Time};
+use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Standing, Subscriber, Time};
 
 use super::{
     bodies::Size,
@@ -29,14 +29,21 @@ enum Outcome {
 }
 
 impl Driver {
-    /// Hands out until nothing is ready or nobody has credit; lanes take turns.
+    /// Hands out until nothing is ready or nobody has credit; lanes take turns. One
+    /// that could hand out nothing keeps its place, so that whatever becomes free next
+    /// is offered to it first.
     pub(super) fn dispatch(&mut self, now: Time) {
-        if self.stopping.is_some() || !self.has_takers() {
+        self.subscribers.end_reservations(now);
+        if self.stopping.is_some() {
             return;
         }
         let mut moved = true;
         while std::mem::take(&mut moved) {
+            let mut blocked = Vec::new();
             for _ in 0..self.lanes.queue_len() {
+                if !self.has_takers() {
+                    break;
+                }
                 let Some(generation) = self.lanes.pop_queue() else {
                     break;
                 };
@@ -45,10 +52,11 @@ impl Driver {
                         moved = true;
                         self.lanes.requeue(generation);
                     }
-                    Outcome::Blocked => self.lanes.requeue(generation),
-                    Outcome::Nothing => {}
+                    Outcome::Blocked => blocked.push(generation),
+                    Outcome::Nothing => self.subscribers.release_from(generation),
                 }
             }
+            self.lanes.requeue_first(blocked);
         }
     }
 
@@ -68,7 +76,8 @@ impl Driver {
         if !entry.lane.has_ready() {
             return Outcome::Nothing;
         }
-        for subscriber in self.subscribers.with_room() {
+        let mut passed_over = None;
+        for subscriber in self.subscribers.with_room(generation) {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
@@ -76,9 +85,23 @@ impl Driver {
                 continue;
             };
             let first = ready.range.first();
+            if ready.delivery == 1
+                && self.expire(now, generation, subscriber, OffsetRange::one(first))
+            {
+                return Outcome::Moved;
+            }
+            let Some(entry) = self.lanes.get(generation) else {
+                return Outcome::Nothing;
+            };
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-            if self.subscribers.all_refuse(first_bytes) {
-                self.oversize(now, generation, first, first_bytes);
+            // Where each has its own, each record is its own to refuse.
+            let is_oversize = if entry.lane.is_broadcast() {
+                self.subscribers.refuses(subscriber, first_bytes)
+            } else {
+                self.subscribers.all_refuse(first_bytes)
+            };
+            if is_oversize {
+                self.oversize(now, generation, subscriber, first, first_bytes);
                 return Outcome::Moved;
             }
             let allowance = self
@@ -86,14 +109,51 @@ impl Driver {
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
                 self.hand_out(now, generation, ready, allowance);
+                self.subscribers.release_from(generation);
                 return Outcome::Moved;
             }
+            if self.subscribers.accepts(subscriber, first_bytes) {
+                passed_over = passed_over.or(Some(subscriber));
+            }
+        }
+        if let Some(subscriber) = passed_over {
+            self.subscribers.reserve(now, subscriber, generation);
         }
         Outcome::Blocked
     }
 
-    /// No subscriber accepts the record: its lane decides what becomes of it.
-    fn oversize(&mut self, now: Time, generation: Generation, offset: Offset, bytes: u64) {
+    /// The last look at the age of records that never went out. Whether some are too
+    /// old, and have left the line.
+    fn expire(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> bool {
+        let intake = &self.parts.subscription.intake;
+        intake.max_age.is_some()
+            && self.lanes.touch(generation).is_some_and(|entry| {
+                self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    subscriber,
+                    range,
+                )
+            })
+    }
+
+    /// Nobody who could get the record accepts it: its lane decides what becomes of it.
+    fn oversize(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        offset: Offset,
+        bytes: u64,
+    ) {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -102,9 +162,9 @@ impl Driver {
             partition = entry.partition.partition,
             offset = offset.get(),
             bytes,
-            "record is larger than any subscriber accepts"
+            "record is larger than its subscriber accepts"
         );
-        entry.lane.handle_oversize(now, offset);
+        entry.lane.handle_oversize(now, subscriber, offset);
         // Its effects decide what is ready next.
         self.carry_out(now);
     }
@@ -131,6 +191,20 @@ impl Driver {
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
+            let intake = &self.parts.subscription.intake;
+            if ready.delivery == 1
+                && self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    to.subscriber,
+                    range,
+                )
+            {
+                // What is ready now is another matter: the lane's next turn is soon.
+                break;
+            }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
@@ -155,6 +229,9 @@ impl Driver {
                 .lane
                 .ready_for(to.subscriber)
                 .filter(|more| !ready.alone && !more.alone && !is_full);
+        }
+        if batch.ranges.is_empty() {
+            return;
         }
         self.subscribers.take(to.subscriber, total, first.alone);
         // Its allowance says that the outbox has room.

@@ -18,8 +18,11 @@ use tokio::{
 
 use super::{
     budget::Budget,
+    cohort::Cohort,
+    counts::Counts,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
+    intake::{Tally, Wall},
     lanes::Lanes,
     membership::{Membership, Revoke},
     subscribers::Subscribers,
@@ -48,6 +51,8 @@ pub struct Parts {
     pub budget: Budget,
     /// Time zero of all lanes.
     pub origin: Instant,
+    /// Judges the age of records.
+    pub wall: Wall,
 }
 
 /// A dead letter on its way.
@@ -61,6 +66,7 @@ pub(super) struct Driver {
     pub(super) lanes: Lanes,
     pub(super) subscribers: Subscribers,
     pub(super) membership: Membership,
+    pub(super) cohort: Cohort,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
     pub(super) commits: Vec<Commit>,
@@ -75,10 +81,10 @@ pub(super) struct Driver {
     pub(super) commit_failures: Episode,
     /// Whether the group may have given the lanes away.
     pub(super) fence: Fence,
-    /// Offsets that retention took before they were settled, since the start.
-    pub(super) lost_offsets: u64,
     /// Bytes counted in the gateway's budget for what is fetched ahead.
     pub(super) prefetch: u64,
+    pub(super) tally: Tally,
+    counts: watch::Sender<Counts>,
 }
 
 /// Starts a driver. It ends when it is told to stop, or with its last handle.
@@ -86,6 +92,7 @@ pub(super) struct Driver {
 pub fn spawn(parts: Parts) -> Handle {
     let (sender, inputs) = mpsc::channel(INPUTS);
     let (state, states) = watch::channel(State::Away);
+    let (counts, counted) = watch::channel(Counts::default());
     let subscription = Arc::clone(&parts.subscription);
     let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
@@ -95,6 +102,7 @@ pub fn spawn(parts: Parts) -> Handle {
         lanes: Lanes::default(),
         subscribers: Subscribers::default(),
         membership: Membership::default(),
+        cohort: Cohort::default(),
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
         revokes: Vec::new(),
@@ -104,14 +112,16 @@ pub fn spawn(parts: Parts) -> Handle {
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
         fence,
-        lost_offsets: 0,
         prefetch: 0,
+        tally: Tally::default(),
+        counts,
     };
     tokio::spawn(driver.run());
     Handle {
         subscription,
         inputs: sender,
         state: states,
+        counts: counted,
     }
 }
 
@@ -170,15 +180,23 @@ impl Driver {
             if let Some(entry) = self.lanes.touch(generation) {
                 entry.lane.handle_timeout(now);
             }
+            self.open_gate(now, generation);
         }
         self.step_fence(now);
-        self.follow_eligibility();
+        self.follow_eligibility(now);
         self.carry_out(now);
         self.dispatch(now);
         self.carry_out(now);
         self.send_commits();
         self.answer_revokes();
         self.step_membership(now);
+        self.publish_counts();
+    }
+
+    fn publish_counts(&self) {
+        let counts = self.tally.counts;
+        self.counts
+            .send_if_modified(|published| std::mem::replace(published, counts) != counts);
     }
 
     fn send_commits(&mut self) {
@@ -193,6 +211,7 @@ impl Driver {
 
     /// Ends a session in order: after what waits in its outbox.
     pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
+        self.subscribers.forget(subscriber, None);
         if let Some(mut attached) = self.subscribers.detach(subscriber)
             && !attached.send(Outbound::End(end))
         {

@@ -10,7 +10,7 @@ use ackgate_lane::{
 use super::{
     dead_letter::{self, GivenUp, cause_name},
     driver::Driver,
-    handle::{NoticeKind, Outbound},
+    handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
 };
@@ -18,7 +18,7 @@ use crate::broker::{self, Commit, ErrorKind, Placed};
 
 /// A lane always gets this much, so that each can move whatever the others hold;
 /// also the least that is worth a grant.
-const LEAST_GRANT: u64 = 256 * 1024;
+pub(super) const LEAST_GRANT: u64 = 256 * 1024;
 
 impl Driver {
     /// Empties the lanes that were touched of their effects and grants them room.
@@ -36,6 +36,7 @@ impl Driver {
             {
                 entry.bodies.release_below(floor);
             }
+            self.watch_bytes(now, generation);
             self.grant(generation);
             self.recount(generation);
             self.lanes.settle_in(generation);
@@ -45,7 +46,7 @@ impl Driver {
     /// What a lane holds and what is on its way to it both count in the budget.
     fn recount(&mut self, generation: Generation) {
         if let Some(entry) = self.lanes.get_mut(generation) {
-            let held = entry.bodies.retained() + entry.granted.bytes;
+            let held = entry.retained() + entry.granted.bytes;
             self.parts.budget.recount(entry.counted, held);
             entry.counted = held;
         }
@@ -97,6 +98,12 @@ impl Driver {
             }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
+            Effect::CutOff { subscriber } => self.cut_off(subscriber, End::Slow),
+            Effect::Withdrawn {
+                subscriber,
+                range,
+                records,
+            } => self.withdrawn(generation, subscriber, range, records),
             Effect::Drained => {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.drained = true;
@@ -122,8 +129,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
-        entry.bodies.clear();
-        entry.fetched = None;
+        entry.forget_fetched();
         entry.granted = Grant::default();
         entry.seek += 1;
         tracing::info!(
@@ -142,8 +148,10 @@ impl Driver {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
+        let refuser = entry.lane.refusal(given_up.offset);
+        let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, &dead_letter.topic, entry, given_up)
+            dead_letter::build(subscription, &dead_letter.topic, entry, given_up, refuser)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
@@ -191,9 +199,12 @@ impl Driver {
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
-                entry
+                let settled = entry
                     .lane
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Stored);
+                if let Some(cause) = settled {
+                    self.tally.given_up(cause);
+                }
                 if std::mem::take(&mut entry.held) {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
@@ -227,14 +238,15 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        self.lost_offsets = self.lost_offsets.saturating_add(range.len());
+        let counts = &mut self.tally.counts;
+        counts.lost = counts.lost.saturating_add(range.len());
         tracing::error!(
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             first = range.first().get(),
             last = range.last().get(),
             offsets = range.len(),
-            total = self.lost_offsets,
+            total = counts.lost,
             "records vanished from the log before they were settled"
         );
         let news = notice(entry.label(), NoticeKind::LostRange, Some(range), "");
@@ -242,6 +254,7 @@ impl Driver {
     }
 
     fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
+        self.tally.given_up(cause);
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
@@ -252,6 +265,22 @@ impl Driver {
             cause = cause_name(cause),
             "record dropped, as on_reject = drop says"
         );
+    }
+
+    /// Tells the lane when its bytes leave no room to fetch: it knows only of records.
+    fn watch_bytes(&mut self, now: Time, generation: Generation) {
+        let limit = self.parts.subscription.window_bytes;
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
+        let retained = entry.bodies.retained();
+        let is_full = retained >= LEAST_GRANT / 2 && limit < retained + LEAST_GRANT / 2;
+        if is_full != entry.full {
+            entry.full = is_full;
+            entry.lane.handle_full(now, is_full);
+            // What follows from it.
+            let _again = self.lanes.touch(generation);
+        }
     }
 
     /// Lets the consumer fetch what the lane, its bytes and the gateway's memory
@@ -268,15 +297,17 @@ impl Driver {
         if entry.failed {
             return;
         }
-        let records = entry.lane.room().saturating_sub(entry.granted.records);
+        let room = entry.gate.room(entry.lane.room());
+        let records = room.saturating_sub(entry.granted.records);
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
         if !wants_records && !wants_bytes {
+            entry.starved = false;
             return;
         }
-        let held = entry.bodies.retained() + entry.granted.bytes;
+        let held = entry.retained() + entry.granted.bytes;
         let lane_left = self.parts.subscription.window_bytes.saturating_sub(held);
-        let floor = LEAST_GRANT.saturating_sub(entry.bodies.retained());
+        let floor = LEAST_GRANT.saturating_sub(entry.retained());
         let wanted = match self.parts.budget.limit() / 2 / lanes.max(1) {
             share if share >= 4 * LEAST_GRANT => 4 * LEAST_GRANT,
             _ => LEAST_GRANT,
@@ -286,9 +317,22 @@ impl Driver {
             _ if floor >= LEAST_GRANT / 2 => floor,
             _ => {
                 self.starved = true;
+                if !std::mem::replace(&mut entry.starved, true) {
+                    tracing::debug!(
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        retained = entry.bodies.retained(),
+                        granted = entry.granted.bytes,
+                        limit = self.parts.subscription.window_bytes,
+                        gateway_used = self.parts.budget.used(),
+                        gateway_limit = self.parts.budget.limit(),
+                        "lane is not fetched for want of memory"
+                    );
+                }
                 return;
             }
         };
+        entry.starved = false;
         let bytes = bytes.saturating_sub(entry.granted.bytes);
         entry.granted.records += records;
         entry.granted.bytes += bytes;
@@ -299,8 +343,8 @@ impl Driver {
 
     /// Tells all lanes when the first subscriber wants records, or the last one
     /// pauses or leaves, and when memory may have become free.
-    pub(super) fn follow_eligibility(&mut self) {
-        let eligible = self.subscribers.any_eligible();
+    pub(super) fn follow_eligibility(&mut self, now: Time) {
+        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible();
         let changed = eligible != self.eligible;
         self.eligible = eligible;
         if changed && !eligible {

@@ -1,6 +1,6 @@
 //! What the consumer tells, carried to the lanes.
 
-use ackgate_lane::{CommitOutcome, Generation, Position, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Offset, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
@@ -84,7 +84,10 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            self.lanes.assign(self.parts.subscription.policy, assigned);
+            let subscription = &self.parts.subscription;
+            self.lanes
+                .assign(subscription.policy, subscription.delivery, assigned);
+            self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
                 if (looked_up && !committed) || anew.is_some() {
                     entry.lane.commit_start(now);
@@ -123,6 +126,7 @@ impl Driver {
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now.after(wait));
+                entry.gate.clear();
                 let news = notice(entry.label(), NoticeKind::Revoking, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
@@ -144,6 +148,7 @@ impl Driver {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.subscribers.release_from(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -152,6 +157,14 @@ impl Driver {
                 head = entry.head.map(Position::get),
                 "lane gone"
             );
+            if !self.tally.counts.is_empty() {
+                let counts = self.tally.counts;
+                tracing::info!(
+                    subscription = self.parts.subscription.name,
+                    ?counts,
+                    "records of the subscription so far"
+                );
+            }
             let news = notice(entry.label(), NoticeKind::Revoked, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
         }
@@ -178,13 +191,11 @@ impl Driver {
             self.log_is_shorter(chunk.generation, expected, first);
             return;
         }
-        let runs = broker::runs(&chunk.records);
-        let Some(last) = runs.last() else { return };
-        entry.fetched = Some(last.end());
-        entry.bodies.insert(chunk);
-        for run in runs {
-            entry.lane.handle_fetched(now, run);
-        }
+        let Some(last) = chunk.records.last() else {
+            return;
+        };
+        entry.fetched = Some(Offset::new(last.offset).next());
+        self.take_in(now, chunk);
     }
 
     /// What is fetched ahead counts in the gateway's memory.
@@ -200,7 +211,8 @@ impl Driver {
             && entry.seek == seek
             && !entry.failed
         {
-            entry.lane.handle_end(now, position);
+            entry.told.end = Some(position);
+            entry.hear_of_log(now, None);
         }
     }
 
@@ -212,7 +224,8 @@ impl Driver {
             && !entry.failed
         {
             entry.fetched = entry.fetched.max(Some(oldest));
-            entry.lane.handle_gone(now, oldest);
+            entry.told.oldest = Some(oldest);
+            entry.hear_of_log(now, None);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Boundary: when that is, [`ackgate_lane::Fence`] decides; here it is told to lanes,
 //! subscribers and the log.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use ackgate_lane::{Standing, Time};
 
@@ -70,12 +70,7 @@ impl Driver {
 
     /// Tells every subscriber something that concerns all lanes.
     pub(super) fn announce_to_all(&mut self, kind: NoticeKind, detail: &str) {
-        let everything = LaneLabel {
-            lane: 0,
-            topic: Arc::from(""),
-            partition: -1,
-            epoch: 0,
-        };
+        let everything = LaneLabel::everything();
         self.subscribers
             .announce(&Outbound::Lane(notice(everything, kind, None, detail)));
     }

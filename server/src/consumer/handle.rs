@@ -9,6 +9,7 @@ use ackgate_lane::{OffsetRange, Subscriber, Target, Verdict, VerdictResult};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
+use super::{counts::Counts, shown::Shown};
 use crate::{broker::ClusterState, config};
 
 /// The most that may be out to a subscriber.
@@ -127,6 +128,8 @@ pub enum Input {
     },
     /// It ends. Last.
     Detach(Subscriber, Departure),
+    /// An operator wants to see the subscription.
+    Show(oneshot::Sender<Shown>),
     /// The gateway stops: drain for this long at most, then leave the group.
     Stop(Duration),
 }
@@ -142,6 +145,19 @@ pub struct LaneLabel {
     pub partition: i32,
     /// Its epoch.
     pub epoch: u64,
+}
+
+impl LaneLabel {
+    /// Names all lanes at once.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            lane: 0,
+            topic: Arc::from(""),
+            partition: -1,
+            epoch: 0,
+        }
+    }
 }
 
 /// A run that was handed out before.
@@ -228,6 +244,10 @@ pub enum End {
     NotReading,
     /// One message of it asked for more answers than any may.
     TooManyAnswers,
+    /// It kept a lane's window full for too long without a verdict.
+    Slow,
+    /// Another session has its name.
+    AlreadyAttached,
 }
 
 /// What a session hears.
@@ -263,6 +283,7 @@ pub struct Handle {
     pub(super) subscription: Arc<config::Subscription>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) state: watch::Receiver<State>,
+    pub(super) counts: watch::Receiver<Counts>,
 }
 
 /// How a subscription is.
@@ -289,6 +310,12 @@ impl Handle {
         self.state.borrow().clone()
     }
 
+    /// What became of records so far without a subscriber's doing.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        *self.counts.borrow()
+    }
+
     /// Tells the driver something, waiting while it is busy.
     ///
     /// Cancel safe: a cancelled call has said nothing.
@@ -297,6 +324,17 @@ impl Handle {
     /// The driver has stopped.
     pub async fn send(&self, input: Input) -> Result<(), Stopped> {
         self.inputs.send(input).await.map_err(|_closed| Stopped)
+    }
+
+    /// The subscription's lanes, subscribers and memory at one moment.
+    ///
+    /// # Errors
+    /// The driver has stopped.
+    pub async fn show(&self) -> Result<Shown, Stopped> {
+        let (answer, shown) = oneshot::channel();
+        self.send(Input::Show(answer)).await?;
+        // The driver answers whatever it takes in its next turn, or is gone.
+        shown.await.map_err(|_gone| Stopped)
     }
 
     /// Resolves once the driver has stopped and its group has been left.

@@ -7,12 +7,15 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time,
-    VerdictResult,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Policy, Position, Start,
+    Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel};
-use crate::broker::{Assigned, Commit, TopicPartition};
+use super::{bodies::Bodies, handle::LaneLabel, intake::Gate};
+use crate::{
+    broker::{Assigned, Commit, TopicPartition},
+    config::Delivery,
+};
 
 /// What a subscriber said about a record that is not settled yet, for its dead letter.
 #[derive(Clone, Debug)]
@@ -25,13 +28,16 @@ pub(super) struct Note {
 /// One lane with what it needs around it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) lane: Lane,
+    pub(super) lane: Kind,
     pub(super) partition: TopicPartition,
     /// The number that verdicts name it by.
     number: u64,
     pub(super) bodies: Bodies,
-    /// By offset; an entry goes when its record is settled.
-    pub(super) notes: BTreeMap<u64, Note>,
+    /// Fetched and not shown to the lane yet.
+    pub(super) gate: Gate,
+    /// By offset and, where each subscriber has its own say, by subscriber; an entry
+    /// goes when its record is settled.
+    notes: BTreeMap<(u64, Option<Subscriber>), Note>,
     /// Granted to the consumer and not fetched yet.
     pub(super) granted: Grant,
     /// Number of the last seek: chunks of an earlier one are void.
@@ -43,17 +49,32 @@ pub(super) struct Entry {
     pub(super) start: Option<Position>,
     /// It cannot be read until an operator acts: nothing is granted or taken.
     pub(super) failed: bool,
+    /// Its bytes leave no room to fetch, as the lane was last told.
+    pub(super) full: bool,
     /// Told to subscribers and the log, so that each change is told once.
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
     /// The end of its log, as far as it is known, markers included.
     pub(super) head: Option<Position>,
+    /// What the log told while records from before it waited at the gate.
+    pub(super) told: Told,
+    /// It gets no grant for want of memory.
+    pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
     queued: bool,
     timeout: Option<Time>,
+}
+
+/// What a log told of itself that the lane has not heard yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// It begins here now.
+    pub(super) oldest: Option<Position>,
+    /// It ends here.
+    pub(super) end: Option<Position>,
 }
 
 /// Records and bytes that may still be fetched.
@@ -119,12 +140,42 @@ impl Entry {
         }
     }
 
+    /// Bytes of records that are fetched and not settled.
+    pub(super) const fn retained(&self) -> u64 {
+        self.bodies.retained() + self.gate.bytes()
+    }
+
+    /// Forgets what is fetched: it will be read again.
+    pub(super) fn forget_fetched(&mut self) {
+        self.bodies.clear();
+        self.gate.clear();
+        self.told = Told::default();
+        self.fetched = None;
+    }
+
+    /// Tells the lane what its log told, once it has heard of all records from before
+    /// that; `next` is about to be passed on, `None`: nothing is.
+    pub(super) fn hear_of_log(&mut self, now: Time, next: Option<Position>) {
+        let waits = self.gate.bytes() > 0;
+        let due = |at: &Position| match next {
+            Some(next) => next >= *at,
+            None => !waits,
+        };
+        if let Some(oldest) = self.told.oldest.take_if(|at| due(at)) {
+            self.lane.handle_gone(now, oldest);
+        }
+        if let Some(end) = self.told.end.take_if(|at| due(at)) {
+            self.lane.handle_end(now, end);
+        }
+    }
+
     /// Keeps what was said about the records that a verdict applied to.
-    pub(super) fn keep_notes(&mut self, parts: &[Answer], note: &Note) {
+    pub(super) fn keep_notes(&mut self, from: Subscriber, parts: &[Answer], note: &Note) {
+        let from = self.lane.is_broadcast().then_some(from);
         for part in parts {
             if part.result == VerdictResult::Applied {
                 for offset in self.bodies.offsets(part.range) {
-                    self.notes.insert(offset.get(), note.clone());
+                    self.notes.insert((offset.get(), from), note.clone());
                 }
             }
         }
@@ -135,18 +186,20 @@ impl Entry {
         if self.notes.is_empty() {
             return;
         }
-        let settled: Vec<u64> = self
+        let settled: Vec<(u64, Option<Subscriber>)> = self
             .notes
-            .range(range.first().get()..range.end().get())
-            .map(|(offset, _)| *offset)
+            .range((range.first().get(), None)..(range.end().get(), None))
+            .map(|(of, _)| *of)
             .collect();
-        for offset in settled {
-            self.notes.remove(&offset);
+        for of in settled {
+            self.notes.remove(&of);
         }
     }
 
+    /// What was said about the record that is given up, by who gave it up.
     pub(super) fn note(&self, offset: Offset) -> Option<&Note> {
-        self.notes.get(&offset.get())
+        let of = self.lane.refusal(offset).map(|refusal| refusal.subscriber);
+        self.notes.get(&(offset.get(), of))
     }
 }
 
@@ -155,7 +208,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
+    pub(super) fn assign(&mut self, policy: Policy, delivery: Delivery, assigned: Assigned) {
         let generation = assigned.generation;
         let known = self.epochs.entry(assigned.partition.clone());
         let epoch = known.or_insert(FIRST_EPOCH);
@@ -169,12 +222,19 @@ impl Lanes {
             committed: assigned.committed,
             seed: fastrand::u64(..),
         };
+        let lane = match delivery {
+            Delivery::Competing => Kind::Competing(Box::new(Lane::new(policy, start))),
+            Delivery::Broadcast(sharing) => {
+                Kind::Broadcast(Box::new(Broadcast::new(policy, sharing, start)))
+            }
+        };
         let number = self.numbers.next();
         let entry = Entry {
-            lane: Lane::new(policy, start),
+            lane,
             partition: assigned.partition,
             number,
             bodies: Bodies::default(),
+            gate: Gate::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),
             seek: 0,
@@ -182,9 +242,12 @@ impl Lanes {
             drained: false,
             start: assigned.start,
             failed: false,
+            full: false,
             held: false,
             fetched: None,
             head: None,
+            told: Told::default(),
+            starved: false,
             counted: 0,
             dirty: false,
             queued: false,
@@ -230,6 +293,11 @@ impl Lanes {
         self.entries.get_mut(&generation)
     }
 
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -262,7 +330,8 @@ impl Lanes {
         let Some(entry) = self.entries.get_mut(&generation) else {
             return;
         };
-        let timeout = entry.lane.poll_timeout();
+        let due = [entry.lane.poll_timeout(), entry.gate.due()];
+        let timeout = due.into_iter().flatten().min();
         if timeout != entry.timeout {
             if let Some(old) = entry.timeout {
                 self.timeouts.remove(&(old, generation));
@@ -298,6 +367,18 @@ impl Lanes {
         {
             entry.queued = true;
             self.queue.push_back(generation);
+        }
+    }
+
+    /// Puts lanes back at the front of the queue, in their order.
+    pub(super) fn requeue_first(&mut self, generations: Vec<Generation>) {
+        for generation in generations.into_iter().rev() {
+            if let Some(entry) = self.entries.get_mut(&generation)
+                && !entry.queued
+            {
+                entry.queued = true;
+                self.queue.push_front(generation);
+            }
         }
     }
 

@@ -82,8 +82,10 @@ impl Driver {
                 .retry_at
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
+            self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.fence.due().filter(|_| self.lanes.len() > 0),
+            self.cohort_due(now),
         ]
         .into_iter()
         .flatten()
@@ -134,6 +136,7 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }

@@ -6,6 +6,8 @@
 
 mod bodies;
 mod budget;
+mod cohort;
+mod counts;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -14,17 +16,24 @@ mod episode;
 mod events;
 mod fence;
 mod handle;
+mod identities;
 mod inputs;
+mod intake;
 mod lanes;
+mod members;
 mod membership;
+mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
 
 pub use budget::Budget;
+pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use intake::Wall;
+pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -27,6 +27,8 @@ pub enum Reason {
     EmptyRequest,
     /// No subscription of this name.
     UnknownSubscription,
+    /// An option of `Open` contradicts what the running subscription has.
+    OptionsContradict,
     /// A credit above the limits.
     CreditOutOfRange,
     /// More verdicts or extensions in one message than allowed; none was applied.
@@ -41,19 +43,24 @@ pub enum Reason {
     NotReading,
     /// The verdicts of one message had more different answers than allowed.
     TooManyAnswers,
+    /// The subscriber kept a window full for too long without a verdict.
+    SlowSubscriber,
+    /// Another stream has the subscriber's name.
+    AlreadyAttached,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
         Self::OpenInvalid,
         Self::EmptyRequest,
         Self::UnknownSubscription,
+        Self::OptionsContradict,
         Self::CreditOutOfRange,
         Self::TooManyVerdicts,
         Self::ExtensionOutOfRange,
@@ -61,6 +68,8 @@ impl Reason {
         Self::InputBroken,
         Self::NotReading,
         Self::TooManyAnswers,
+        Self::SlowSubscriber,
+        Self::AlreadyAttached,
         Self::ShuttingDown,
     ];
 
@@ -74,6 +83,7 @@ impl Reason {
             Self::OpenInvalid => "OPEN_INVALID",
             Self::EmptyRequest => "EMPTY_REQUEST",
             Self::UnknownSubscription => "UNKNOWN_SUBSCRIPTION",
+            Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::CreditOutOfRange => "CREDIT_OUT_OF_RANGE",
             Self::TooManyVerdicts => "TOO_MANY_VERDICTS",
             Self::ExtensionOutOfRange => "EXTENSION_OUT_OF_RANGE",
@@ -81,6 +91,8 @@ impl Reason {
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
+            Self::SlowSubscriber => "SLOW_SUBSCRIBER",
+            Self::AlreadyAttached => "ALREADY_ATTACHED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -92,12 +104,14 @@ impl Reason {
             | Self::EmptyRequest
             | Self::CreditOutOfRange
             | Self::ExtensionOutOfRange => Code::InvalidArgument,
-            Self::AlreadyOpen => Code::FailedPrecondition,
+            Self::AlreadyOpen | Self::OptionsContradict => Code::FailedPrecondition,
             Self::OpenTimeout => Code::DeadlineExceeded,
             Self::UnknownSubscription => Code::NotFound,
-            Self::TooManyVerdicts | Self::NotReading | Self::TooManyAnswers => {
-                Code::ResourceExhausted
-            }
+            Self::TooManyVerdicts
+            | Self::NotReading
+            | Self::TooManyAnswers
+            | Self::SlowSubscriber => Code::ResourceExhausted,
+            Self::AlreadyAttached => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
             Self::ShuttingDown => Code::Unavailable,

@@ -57,6 +57,10 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The end of its log, as far as it is known, markers included.
+    pub(super) head: Option<Position>,
+    /// What the log told while records from before it waited at the gate.
+    pub(super) told: Told,
     /// It gets no grant for want of memory.
     pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
@@ -64,6 +68,15 @@ pub(super) struct Entry {
     dirty: bool,
     queued: bool,
     timeout: Option<Time>,
+}
+
+/// What a log told of itself that the lane has not heard yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// It begins here now.
+    pub(super) oldest: Option<Position>,
+    /// It ends here.
+    pub(super) end: Option<Position>,
 }
 
 /// Records and bytes that may still be fetched.
@@ -84,6 +97,8 @@ pub(super) struct Lanes {
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
     by_number: HashMap<u64, Generation>,
+    /// The epoch of each lane that was ever here; as many as the topics' partitions.
+    epochs: HashMap<TopicPartition, Epoch>,
     numbers: Numbers,
 }
 
@@ -153,7 +168,24 @@ impl Entry {
     pub(super) fn forget_fetched(&mut self) {
         self.bodies.clear();
         self.gate.clear();
+        self.told = Told::default();
         self.fetched = None;
+    }
+
+    /// Tells the lane what its log told, once it has heard of all records from before
+    /// that; `next` is about to be passed on, `None`: nothing is.
+    pub(super) fn hear_of_log(&mut self, now: Time, next: Option<Position>) {
+        let waits = self.gate.bytes() > 0;
+        let due = |at: &Position| match next {
+            Some(next) => next >= *at,
+            None => !waits,
+        };
+        if let Some(oldest) = self.told.oldest.take_if(|at| due(at)) {
+            self.lane.handle_gone(now, oldest);
+        }
+        if let Some(end) = self.told.end.take_if(|at| due(at)) {
+            self.lane.handle_end(now, end);
+        }
     }
 
     /// Keeps what was said about the records that a verdict applied to.
@@ -190,7 +222,7 @@ impl Entry {
     }
 }
 
-/// Resets, which start a new epoch, are not available yet.
+/// Of a lane that no reset is known of.
 const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
@@ -198,9 +230,14 @@ impl Lanes {
     pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
         let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
+        let known = self.epochs.entry(assigned.partition.clone());
+        let epoch = known.or_insert(FIRST_EPOCH);
+        if assigned.anew.is_some() {
+            epoch.0 += 1;
+        }
         let start = Start {
             generation,
-            epoch: FIRST_EPOCH,
+            epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
@@ -214,6 +251,10 @@ impl Lanes {
                 start,
             ))),
         };
+        // A map may know of a later history than this process.
+        if let Some(epoch) = self.epochs.get_mut(&assigned.partition) {
+            *epoch = (*epoch).max(lane.epoch());
+        }
         let number = self.numbers.next();
         let entry = Entry {
             lane,
@@ -232,6 +273,8 @@ impl Lanes {
             full: false,
             held: false,
             fetched: None,
+            head: None,
+            told: Told::default(),
             starved: false,
             counted: 0,
             dirty: false,

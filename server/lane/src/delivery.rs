@@ -43,6 +43,7 @@ impl Lane {
                     ..slot
                 };
                 lane.keys.give(piece, Some(subscriber));
+                lane.maps.note_handed_out(piece);
                 lane.window.set(
                     piece,
                     slot.with(State::Dispatched {
@@ -150,6 +151,9 @@ impl Lane {
             // It had the record and has done nothing with it: its key may move.
             self.keys.give(piece, None);
         }
+        if self.maps.are_on() {
+            self.commits.tried();
+        }
         if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, late);
             return;
@@ -226,7 +230,7 @@ impl Lane {
     }
 
     /// `subscriber` has `piece` no more and has said nothing about it.
-    fn lose_delivery(
+    pub(crate) fn lose_delivery(
         &mut self,
         now: Time,
         piece: OffsetRange,

@@ -129,10 +129,18 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("min_age", span(subscription.intake.min_age)),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
+        ("resume_grace", span(subscription.resume_grace)),
+        ("lease.duration", span(subscription.lease.duration)),
+        ("lease.beat", span(subscription.lease.beat)),
         ("cohort_grace", span(subscription.cohort_grace)),
         ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
+        ("commit.ack_map", (subscription.map_bytes > 0).to_string()),
+        (
+            "commit.metadata_bytes",
+            (subscription.map_bytes / 3 * 4).to_string(),
+        ),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
     if let Delivery::Broadcast(sharing) = subscription.delivery {

@@ -1,5 +1,7 @@
 //! What the consumer tells, carried to the lanes.
 
+use std::sync::Arc;
+
 use ackgate_lane::{CommitOutcome, Generation, Offset, Position, SeekOutcome};
 
 use super::{
@@ -73,6 +75,7 @@ impl Driver {
             StartAt::Latest | StartAt::Timestamp(_) => true,
             StartAt::Earliest | StartAt::Fail => false,
         };
+        self.leases_moved = true;
         for assigned in lanes {
             let generation = assigned.generation;
             let committed = assigned.committed;
@@ -84,11 +87,20 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            let subscription = &self.parts.subscription;
-            self.lanes
-                .assign(subscription.policy, subscription.delivery, assigned);
+            let subscription = Arc::clone(&self.parts.subscription);
+            self.lanes.assign(&subscription, assigned);
             self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
+                if let Some(doubt) = entry.lane.snapshot().map.doubt {
+                    tracing::warn!(
+                        subscription = subscription.name,
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        %doubt,
+                        "the commit's metadata is not used: what was settled above the position \
+                         is delivered again"
+                    );
+                }
                 if (looked_up && !committed) || anew.is_some() {
                     entry.lane.commit_start(now);
                 }
@@ -123,6 +135,7 @@ impl Driver {
             self.fence.begin_blind(now);
             self.parts.subscription.revoke_drain
         };
+        self.leases_moved = true;
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now.after(wait));
@@ -144,11 +157,13 @@ impl Driver {
             }
         }
         self.carry_out(now);
+        self.leases_moved = true;
         for generation in generations {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;
             };
             self.subscribers.release_from(*generation);
+            self.fence_unconfirmed(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -254,6 +269,7 @@ impl Driver {
                 }
                 CommitOutcome::Done
             }
+            Err(error) if error.kind == ErrorKind::TooLarge => CommitOutcome::MetadataTooLarge,
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(
@@ -267,7 +283,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
-        entry.lane.handle_commit(now, commit.position, outcome);
+        entry.lane.handle_commit(now, commit.serial, outcome);
     }
 
     fn sought(&mut self, generation: Generation, seek: u64, result: &Result<(), broker::Error>) {

@@ -85,6 +85,8 @@ impl Driver {
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.fence.due().filter(|_| self.lanes.len() > 0),
+            self.subscribers.next_absence(),
+            self.leases_moved.then_some(now),
             self.cohort_due(now),
         ]
         .into_iter()
@@ -158,6 +160,8 @@ impl Driver {
         // Of several stops the earliest deadline holds.
         let deadline = self.stopping.map_or(asked, |before| before.min(asked));
         self.stopping = Some(deadline);
+        // Nobody comes back to a gateway that stops: what is out to them is not awaited.
+        self.end_absences(now, true);
         for subscriber in self.subscribers.ids() {
             let _missed = self.subscribers.inform(subscriber, Outbound::Drain(drain));
         }
@@ -176,7 +180,10 @@ impl Driver {
             return;
         }
         for subscriber in self.subscribers.ids() {
-            self.end(subscriber, End::ShuttingDown);
+            // Who waits for the last commits to be durable hears of them first.
+            if over || !self.durable.owes(subscriber) {
+                self.end(subscriber, End::ShuttingDown);
+            }
         }
         if let Some(joined) = &mut self.membership.joined
             && !joined.closing
@@ -218,7 +225,9 @@ impl Driver {
                 Vec::new()
             } else {
                 let lanes = revoke.generations.iter().filter_map(|g| self.lanes.get(*g));
-                lanes.filter_map(|entry| entry.last_commit).collect()
+                lanes
+                    .filter_map(|entry| entry.last_commit.clone())
+                    .collect()
             };
             // The consumer stops waiting at its own deadline; then nobody listens.
             let _late = revoke.reply.try_send(commits);

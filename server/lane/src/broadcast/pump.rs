@@ -63,6 +63,7 @@ impl Broadcast {
                     // Commits and the end of the drain are the trunk's; a share is
                     // never told that something has vanished or was read twice.
                     Effect::Commit { .. }
+                    | Effect::MapRefused { .. }
                     | Effect::Skipped { .. }
                     | Effect::Lost { .. }
                     | Effect::Dropped { .. }
@@ -161,6 +162,7 @@ impl Broadcast {
                     self.effects.push_back(effect);
                 }
                 Effect::Commit { .. }
+                | Effect::MapRefused { .. }
                 | Effect::Seek { .. }
                 | Effect::Skipped { .. }
                 | Effect::Lost { .. }
@@ -227,7 +229,7 @@ fn count(tally: &mut Tally, share: &mut Share, range: OffsetRange) {
             .range(part.first().get()..part.end().get())
             .next()
             .map(|(&offset, &refusal)| (Offset::new(offset), refusal));
-        let end = refused.map_or(part.end(), |(offset, _)| offset.position());
+        let end = refused.map_or_else(|| part.end(), |(offset, _)| offset.position());
         if let Some(acked) = part.below(end) {
             tally.decide(acked, Decision::Acked);
         }

@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::Refusal;
 use crate::{
-    Epoch, Generation, Lane, Offset, OffsetRange, OnReject, Policy, Position, SeekOutcome, Start,
-    Time,
+    Epoch, Generation, Lane, MapStart, Offset, OffsetRange, OnReject, Policy, Position,
+    SeekOutcome, Start, Time,
     lane::Phase,
     slot::{Slot, State},
 };
@@ -61,6 +61,8 @@ impl Share {
             position: None,
             committed: false,
             seed,
+            // Maps are the trunk's.
+            map: MapStart::default(),
         };
         Self {
             lane: Lane::new(policy, start),
@@ -111,7 +113,7 @@ impl Share {
         while let Some((piece, slot)) = rest.and_then(|rest| self.lane.window.piece(rest)) {
             rest = rest.and_then(|rest| rest.at_or_above(piece.end()));
             if !matches!(slot.state, State::Settled { .. }) {
-                first = first.or(Some(piece.first()));
+                first = first.or_else(|| Some(piece.first()));
                 end = Some(piece.end());
             }
         }

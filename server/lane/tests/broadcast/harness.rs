@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use ackgate_lane::{
     Answer, Backoff, Broadcast, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation,
-    Offset, OffsetRange, OnReject, Order, Policy, Position, Sharing, Start, Subscriber, Target,
-    Time, Verdict, VerdictResult, Window,
+    MapStart, Offset, OffsetRange, OnReject, Order, Policy, Position, Sharing, Start, Subscriber,
+    Target, Time, Verdict, VerdictResult, Window,
 };
 
 use crate::{
@@ -72,6 +72,7 @@ impl Harness {
             position: Some(Position::new(0)),
             committed: true,
             seed: 3,
+            map: MapStart::default(),
         };
         let model = Model {
             max_attempts: policy.max_attempts,
@@ -95,7 +96,10 @@ impl Harness {
                 let first = self.model.next + gap;
                 let range = OffsetRange::new(Offset::new(first), Position::new(first + count));
                 let range = range.expect("not empty");
-                self.lane.handle_fetched(self.time(), range);
+                // Few keys, and every fourth record has none.
+                let key = |offset: u64| (!offset.is_multiple_of(4)).then_some(offset % 3);
+                let keys: Vec<Option<u64>> = (first..first + count).map(key).collect();
+                self.lane.handle_fetched_keyed(self.time(), range, &keys);
                 self.model.fetch(first, count);
             }
             Command::Join(who) => {
@@ -260,18 +264,19 @@ impl Harness {
                 }
                 self.letters.push(offset);
             }
-            Effect::Commit { position } => {
+            Effect::Commit { position, serial } => {
                 assert!(position.get() >= self.committed, "L1");
                 let floor = self.lane.floor().expect("a floor");
                 assert!(position <= floor, "L2: {position} above {floor}");
                 self.committed = position.get();
                 self.lane
-                    .handle_commit(self.time(), position, CommitOutcome::Done);
+                    .handle_commit(self.time(), serial, CommitOutcome::Done);
             }
             Effect::Withdrawn { .. } => self.saw.withdrawn += 1,
             Effect::Returned { .. } => {}
             Effect::Seek { .. }
             | Effect::Skipped { .. }
+            | Effect::MapRefused { .. }
             | Effect::Lost { .. }
             | Effect::Dropped { .. }
             | Effect::CutOff { .. }

@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod ack_map;
 mod broadcast;
 mod commit;
 mod dead_letter;
@@ -20,6 +21,7 @@ mod key_order;
 mod lane_order;
 mod leaving;
 mod redelivery;
+mod resuming;
 mod skip_acked;
 mod support;
 mod tracking;

@@ -30,7 +30,7 @@ impl Past {
         let known = Known {
             start: position,
             next: position,
-            committed: matches!(start, Start::Committed(_)),
+            committed: matches!(start, Start::Committed(..)),
         };
         self.lanes.insert(partition.clone(), known);
     }

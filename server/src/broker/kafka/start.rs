@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -40,8 +41,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Where one lane begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// At the group's committed position.
-    Committed(Position),
+    /// At the group's committed position, which has this metadata.
+    Committed(Position, Option<Arc<str>>),
     /// At a position that was looked up.
     At(Position),
     /// At the oldest record of a log that is not the one read before, for the reason
@@ -57,7 +58,7 @@ impl Start {
     /// The offset to assign.
     pub(super) fn offset(&self) -> Offset {
         match self {
-            Self::Committed(position) | Self::At(position) | Self::Anew(position, _) => {
+            Self::Committed(position, _) | Self::At(position) | Self::Anew(position, _) => {
                 Offset::Offset(i64::try_from(position.get()).unwrap_or(i64::MAX))
             }
             Self::Found(offset) => *offset,
@@ -70,10 +71,18 @@ impl Start {
     /// The position, if it is known.
     pub(super) fn position(&self) -> Option<Position> {
         match self {
-            Self::Committed(position) | Self::At(position) | Self::Anew(position, _) => {
+            Self::Committed(position, _) | Self::At(position) | Self::Anew(position, _) => {
                 Some(*position)
             }
             Self::Found(_) | Self::Nowhere => None,
+        }
+    }
+
+    /// What was committed beside the position.
+    pub(super) fn metadata(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Committed(_, metadata) => metadata.clone(),
+            Self::At(_) | Self::Anew(..) | Self::Found(_) | Self::Nowhere => None,
         }
     }
 }
@@ -94,9 +103,9 @@ pub(super) fn resolve(
     let given_up = || inbox.closing() || Instant::now() + PAUSE >= deadline;
     let committed = patiently(given_up, || {
         let list = consumer.committed_offsets(list(lanes, Offset::Invalid), LOOKUP_TIMEOUT)?;
-        offsets(&list, lanes)
+        Ok((offsets(&list, lanes)?, metadata(&list, lanes)))
     });
-    let committed = match committed {
+    let (committed, metadata) = match committed {
         Ok(committed) => committed,
         Err(error) if at == StartAt::Earliest => {
             // librdkafka goes on looking, and stops the lane where Kafka says that
@@ -108,7 +117,8 @@ pub(super) fn resolve(
     };
     let mut starts: Vec<Option<Start>> = committed
         .iter()
-        .map(|offset| position(*offset).map(Start::Committed))
+        .zip(metadata)
+        .map(|(offset, metadata)| Some(Start::Committed(position(*offset)?, metadata)))
         .collect();
     let mut old_topics = OldTopics::default();
     for (lane, start) in lanes.iter().zip(&starts) {
@@ -303,6 +313,21 @@ fn offsets(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> KafkaResult<
                 None => Ok(Offset::Invalid),
             },
         )
+        .collect()
+}
+
+/// The metadata of `lanes` in their order. rdkafka panics where another program has
+/// written bytes that are not UTF-8; then it reads as one character that nobody writes,
+/// so that it is found to be strange and not taken for none.
+fn metadata(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> Vec<Option<Arc<str>>> {
+    lanes
+        .iter()
+        .map(|(topic, partition)| {
+            let element = list.find_partition(topic, *partition)?;
+            let text = catch_unwind(AssertUnwindSafe(|| Arc::from(element.metadata())));
+            let text = text.unwrap_or_else(|_panic| Arc::from("\u{fffd}"));
+            Some(text).filter(|text: &Arc<str>| !text.is_empty())
+        })
         .collect()
 }
 

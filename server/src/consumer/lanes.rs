@@ -251,10 +251,8 @@ impl Lanes {
                 start,
             ))),
         };
-        // A map may know of a later history than this process.
-        if let Some(epoch) = self.epochs.get_mut(&assigned.partition) {
-            *epoch = (*epoch).max(lane.epoch());
-        }
+        // What was committed may tell of a later epoch than this process knows.
+        self.epochs.insert(assigned.partition.clone(), lane.epoch());
         let number = self.numbers.next();
         let entry = Entry {
             lane,

@@ -129,8 +129,10 @@
 //!
 //! The numbered rules are in [`invariants`].
 
+mod ackmap;
 mod broadcast;
 mod commit;
+mod confirm;
 mod deadline;
 mod delivery;
 mod effect;
@@ -146,6 +148,7 @@ mod keys;
 mod kind;
 mod lane;
 mod lease;
+mod maps;
 mod memory;
 mod policy;
 mod resume;
@@ -156,13 +159,16 @@ mod verdict;
 mod view;
 mod window;
 
+pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
 pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
+pub use confirm::{Confirmation, Confirmed};
 pub use effect::{Cause, Effect, Return};
 pub use fence::{Fence, Standing};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
 pub use lease::Lease;
+pub use maps::{MapStart, MapView};
 pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
 pub use resume::{ResumeAnswer, ResumeResult};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};

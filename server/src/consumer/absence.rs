@@ -20,6 +20,7 @@ impl Driver {
             return;
         };
         let name = std::sync::Arc::clone(&attached.name);
+        self.durable.forget(subscriber);
         match how {
             Departure::Closed => {
                 self.take_back(subscriber, how);
@@ -63,6 +64,7 @@ impl Driver {
 
     /// Ends the session of a subscriber that harms others: what is out comes again.
     pub(super) fn cut_off(&mut self, subscriber: Subscriber, why: End) {
+        self.durable.forget(subscriber);
         let known_until = self.take_back(subscriber, Departure::Lost);
         if let Some(mut attached) = self.subscribers.end(subscriber, known_until) {
             tracing::warn!(

@@ -83,6 +83,7 @@ impl Driver {
 
     /// Another session takes the place of the subscriber's.
     fn supersede(&mut self, now: Time, subscriber: Subscriber) {
+        self.durable.forget(subscriber);
         if let Some(mut attached) = self.subscribers.leave(subscriber, Some(now), now) {
             tracing::info!(
                 subscription = self.parts.subscription.name,

@@ -20,6 +20,7 @@ use super::{
     budget::Budget,
     cohort::Cohort,
     counts::Counts,
+    durable::Durable,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     intake::{Tally, Wall},
@@ -79,6 +80,7 @@ pub(super) struct Driver {
     pub(super) starved: bool,
     /// Something happened that may move leases.
     pub(super) leases_moved: bool,
+    pub(super) durable: Durable,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
     pub(super) tally: Tally,
@@ -107,6 +109,7 @@ pub fn spawn(parts: Parts) -> Handle {
         eligible: false,
         starved: false,
         leases_moved: false,
+        durable: Durable::default(),
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
         tally: Tally::default(),

@@ -6,7 +6,10 @@ use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResu
 
 use super::{
     driver::Driver,
-    handle::{Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer},
+    durable::Deeds,
+    handle::{
+        Confirm, Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
+    },
     lanes::Note,
     opening::Session,
 };
@@ -40,13 +43,23 @@ impl Driver {
                     return;
                 };
                 let mut answers = refused;
+                let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
                 for verdict in verdicts {
-                    self.settle(subscriber, verdict, &mut answers);
+                    self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
                     if answers.len() > MAX_ANSWERS {
                         break;
                     }
                 }
-                self.answer(subscriber, sequence, answers, confirm, ticket);
+                match deeds.filter(|deeds| !deeds.is_empty() && answers.len() <= MAX_ANSWERS) {
+                    Some(deeds) => {
+                        let (now, question) = (self.now(), (subscriber, sequence));
+                        self.answer_when_durable(now, question, answers, deeds, ticket);
+                    }
+                    None => {
+                        let confirm = confirm != Confirm::Problems;
+                        self.answer(subscriber, sequence, answers, confirm, ticket);
+                    }
+                }
             }
             Input::Extend {
                 session,
@@ -108,6 +121,7 @@ impl Driver {
         subscriber: Subscriber,
         verdict: LaneVerdict,
         answers: &mut Vec<VerdictAnswer>,
+        deeds: Option<&mut Deeds>,
     ) {
         let now = self.now();
         let known = self.lanes.knew(verdict.lane);
@@ -126,6 +140,9 @@ impl Driver {
         entry
             .lane
             .handle_verdict(now, subscriber, target, verdict, &mut parts);
+        if let Some(deeds) = deeds {
+            deeds.note(entry.lane.generation(), lane, verdict, &parts);
+        }
         match verdict {
             Verdict::Acked | Verdict::Released => {}
             Verdict::Rejected | Verdict::Failed { .. } => {
@@ -166,7 +183,7 @@ impl Driver {
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
     }
 
-    fn answer(
+    pub(super) fn answer(
         &mut self,
         subscriber: Subscriber,
         sequence: u64,
@@ -222,7 +239,7 @@ fn problem(lane: u64, part: &Answer) -> Option<VerdictAnswer> {
     (part.result != VerdictResult::Applied).then(|| answer_on(lane, part.range, part.result))
 }
 
-fn answer_on(lane: u64, range: OffsetRange, result: VerdictResult) -> VerdictAnswer {
+pub(super) fn answer_on(lane: u64, range: OffsetRange, result: VerdictResult) -> VerdictAnswer {
     VerdictAnswer {
         lane,
         first: i64::try_from(range.first().get()).unwrap_or(i64::MAX),

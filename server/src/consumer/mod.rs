@@ -13,6 +13,7 @@ mod counts;
 mod dead_letter;
 mod dispatch;
 mod driver;
+mod durable;
 mod effects;
 mod episode;
 mod events;
@@ -24,6 +25,7 @@ mod lanes;
 mod leases;
 mod members;
 mod membership;
+mod metadata;
 mod opening;
 mod shown;
 mod subscribers;
@@ -34,7 +36,7 @@ pub use budget::Budget;
 pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
+    Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use intake::Wall;

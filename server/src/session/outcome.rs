@@ -52,6 +52,10 @@ impl From<End> for Outcome {
                   a verdict; what it owes is kept for absent_grace: connect again with the same \
                   subscriber_id and take fewer records at a time, or raise slow_after",
             )),
+            End::NotDurable => Self::Refused(Reason::CommitsStalled.status(
+                "as many confirmations wait for Kafka as may, and none has come for long; what \
+                 they are for may come again",
+            )),
             End::NotReading => Self::Refused(Reason::NotReading.status(
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",

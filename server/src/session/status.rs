@@ -51,13 +51,15 @@ pub enum Reason {
     ManifestTooLarge,
     /// The subscriber kept a window full for too long without a verdict.
     SlowSubscriber,
+    /// As many durable confirmations wait for Kafka as may, and have for long.
+    CommitsStalled,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -76,6 +78,7 @@ impl Reason {
         Self::Superseded,
         Self::ManifestTooLarge,
         Self::SlowSubscriber,
+        Self::CommitsStalled,
         Self::ShuttingDown,
     ];
 
@@ -101,6 +104,7 @@ impl Reason {
             Self::Superseded => "SUPERSEDED",
             Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
+            Self::CommitsStalled => "COMMITS_STALLED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -123,7 +127,7 @@ impl Reason {
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded => Code::Aborted,
-            Self::ShuttingDown => Code::Unavailable,
+            Self::CommitsStalled | Self::ShuttingDown => Code::Unavailable,
         }
     }
 

@@ -78,9 +78,9 @@ pub(super) struct Driver {
     pub(super) eligible: bool,
     /// A lane could not be granted anything for want of memory.
     pub(super) starved: bool,
+    pub(super) durable: Durable,
     /// Something happened that may move leases.
     pub(super) leases_moved: bool,
-    pub(super) durable: Durable,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
     pub(super) tally: Tally,
@@ -108,8 +108,8 @@ pub fn spawn(parts: Parts) -> Handle {
         stopping: None,
         eligible: false,
         starved: false,
-        leases_moved: false,
         durable: Durable::default(),
+        leases_moved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
         tally: Tally::default(),

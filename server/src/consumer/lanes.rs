@@ -127,6 +127,18 @@ impl Entry {
         }
     }
 
+    /// Bytes of records that are fetched and not settled.
+    pub(super) const fn retained(&self) -> u64 {
+        self.bodies.retained() + self.gate.bytes()
+    }
+
+    /// Forgets what is fetched: it will be read again.
+    pub(super) fn forget_fetched(&mut self) {
+        self.bodies.clear();
+        self.gate.clear();
+        self.fetched = None;
+    }
+
     /// Whether `subscriber` may be given its records.
     pub(super) fn may_take(&self, subscriber: Subscriber) -> bool {
         self.lease.is_none_or(|lease| lease.may_take(subscriber))
@@ -140,20 +152,10 @@ impl Entry {
     /// When it has to be woken.
     fn timeout(&self) -> Option<Time> {
         let lease = self.lease.and_then(|lease| lease.until());
-        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
-        due.into_iter().flatten().min()
-    }
-
-    /// Bytes of records that are fetched and not settled.
-    pub(super) const fn retained(&self) -> u64 {
-        self.bodies.retained() + self.gate.bytes()
-    }
-
-    /// Forgets what is fetched: it will be read again.
-    pub(super) fn forget_fetched(&mut self) {
-        self.bodies.clear();
-        self.gate.clear();
-        self.fetched = None;
+        [self.lane.poll_timeout(), lease, self.gate.due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Keeps what was said about the records that a verdict applied to.
@@ -196,6 +198,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 impl Lanes {
     /// Begins a lane.
     pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
+        let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -218,7 +221,7 @@ impl Lanes {
             lane,
             partition: assigned.partition,
             number,
-            lease: subscription.lane_lease().map(|_| Lease::default()),
+            lease: leased.then(Lease::default),
             bodies: Bodies::default(),
             gate: Gate::default(),
             notes: BTreeMap::new(),

@@ -75,10 +75,10 @@ fn weight(input: &Input, confirm: Confirm) -> u32 {
         Input::Settle { .. }
         | Input::Extend { .. }
         | Input::Attach(..)
-        | Input::Beat(_)
         | Input::Credit(..)
         | Input::Sent { .. }
         | Input::Detach(..)
+        | Input::Beat(_)
         | Input::Show(_)
         | Input::Stop(_) => 1,
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Position, Start,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Lease, Offset, OffsetRange, Position, Start,
     Subscriber, Time, VerdictResult,
 };
 
@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) partition: TopicPartition,
     /// The number that verdicts name it by.
     number: u64,
+    /// Whose the lane is, where it belongs to one subscriber at a time.
+    pub(super) lease: Option<Lease>,
     pub(super) bodies: Bodies,
     /// Fetched and not shown to the lane yet.
     pub(super) gate: Gate,
@@ -55,6 +57,10 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The end of its log, as far as it is known, markers included.
+    pub(super) head: Option<Position>,
+    /// What the log told while records from before it waited at the gate.
+    pub(super) told: Told,
     /// It gets no grant for want of memory.
     pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
@@ -62,6 +68,15 @@ pub(super) struct Entry {
     dirty: bool,
     queued: bool,
     timeout: Option<Time>,
+}
+
+/// What a log told of itself that the lane has not heard yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// It begins here now.
+    pub(super) oldest: Option<Position>,
+    /// It ends here.
+    pub(super) end: Option<Position>,
 }
 
 /// Records and bytes that may still be fetched.
@@ -82,6 +97,8 @@ pub(super) struct Lanes {
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
     by_number: HashMap<u64, Generation>,
+    /// The epoch of each lane that was ever here; as many as the topics' partitions.
+    epochs: HashMap<TopicPartition, Epoch>,
     numbers: Numbers,
 }
 
@@ -125,6 +142,23 @@ impl Entry {
         }
     }
 
+    /// Whether `subscriber` may be given its records.
+    pub(super) fn may_take(&self, subscriber: Subscriber) -> bool {
+        self.lease.is_none_or(|lease| lease.may_take(subscriber))
+    }
+
+    /// Whether there is nobody to fetch for.
+    pub(super) fn is_unclaimed(&self) -> bool {
+        self.lease.is_some_and(|lease| lease.holder().is_none())
+    }
+
+    /// When it has to be woken.
+    fn timeout(&self) -> Option<Time> {
+        let lease = self.lease.and_then(|lease| lease.until());
+        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
+        due.into_iter().flatten().min()
+    }
+
     /// Bytes of records that are fetched and not settled.
     pub(super) const fn retained(&self) -> u64 {
         self.bodies.retained() + self.gate.bytes()
@@ -134,7 +168,24 @@ impl Entry {
     pub(super) fn forget_fetched(&mut self) {
         self.bodies.clear();
         self.gate.clear();
+        self.told = Told::default();
         self.fetched = None;
+    }
+
+    /// Tells the lane what its log told, once it has heard of all records from before
+    /// that; `next` is about to be passed on, `None`: nothing is.
+    pub(super) fn hear_of_log(&mut self, now: Time, next: Option<Position>) {
+        let waits = self.gate.bytes() > 0;
+        let due = |at: &Position| match next {
+            Some(next) => next >= *at,
+            None => !waits,
+        };
+        if let Some(oldest) = self.told.oldest.take_if(|at| due(at)) {
+            self.lane.handle_gone(now, oldest);
+        }
+        if let Some(end) = self.told.end.take_if(|at| due(at)) {
+            self.lane.handle_end(now, end);
+        }
     }
 
     /// Keeps what was said about the records that a verdict applied to.
@@ -171,16 +222,22 @@ impl Entry {
     }
 }
 
-/// Resets, which start a new epoch, are not available yet.
+/// Of a lane that no reset is known of.
 const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
     pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
+        let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
+        let known = self.epochs.entry(assigned.partition.clone());
+        let epoch = known.or_insert(FIRST_EPOCH);
+        if assigned.anew.is_some() {
+            epoch.0 += 1;
+        }
         let start = Start {
             generation,
-            epoch: FIRST_EPOCH,
+            epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
@@ -194,11 +251,16 @@ impl Lanes {
                 start,
             ))),
         };
+        // A map may know of a later history than this process.
+        if let Some(epoch) = self.epochs.get_mut(&assigned.partition) {
+            *epoch = (*epoch).max(lane.epoch());
+        }
         let number = self.numbers.next();
         let entry = Entry {
             lane,
             partition: assigned.partition,
             number,
+            lease: leased.then(Lease::default),
             bodies: Bodies::default(),
             gate: Gate::default(),
             notes: BTreeMap::new(),
@@ -211,6 +273,8 @@ impl Lanes {
             full: false,
             held: false,
             fetched: None,
+            head: None,
+            told: Told::default(),
             starved: false,
             counted: 0,
             dirty: false,
@@ -246,6 +310,53 @@ impl Lanes {
     pub(super) fn touch_named(&mut self, number: u64) -> Option<&mut Entry> {
         let generation = self.by_number.get(&number).copied()?;
         self.touch(generation)
+    }
+
+    /// Gives the lane a new number: what is said under the old one is fenced.
+    pub(super) fn renumber(&mut self, generation: Generation) {
+        if let Some(entry) = self.entries.get_mut(&generation) {
+            self.by_number.remove(&entry.number);
+            entry.number = self.numbers.next();
+            self.by_number.insert(entry.number, generation);
+        }
+    }
+
+    /// The lane of each partition, with its epoch.
+    pub(super) fn by_partition(&self) -> HashMap<TopicPartition, (Generation, Epoch)> {
+        let mut lanes = HashMap::new();
+        for (generation, entry) in &self.entries {
+            let lane = (*generation, entry.lane.epoch());
+            let known = lanes.entry(entry.partition.clone()).or_insert(lane);
+            // Of a lane that is about to go and its next assignment, the later one.
+            *known = (*known).max(lane);
+        }
+        lanes
+    }
+
+    /// Lanes that belong to one subscriber at a time and do not end, in a fixed order.
+    pub(super) fn leasable(&self) -> Vec<Generation> {
+        let is_leasable = |entry: &Entry| entry.lease.is_some() && !entry.lane.is_draining();
+        let mut found: Vec<(&TopicPartition, Generation)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| is_leasable(entry))
+            .map(|(generation, entry)| (&entry.partition, *generation))
+            .collect();
+        found.sort_unstable_by(|(a, g), (b, h)| {
+            (&a.topic, a.partition, g).cmp(&(&b.topic, b.partition, h))
+        });
+        found
+            .into_iter()
+            .map(|(_, generation)| generation)
+            .collect()
+    }
+
+    /// Lanes that belong to `subscriber`.
+    pub(super) fn leased_to(&self, subscriber: Subscriber) -> impl Iterator<Item = Generation> {
+        let is_its =
+            move |entry: &Entry| entry.lease.and_then(|lease| lease.holder()) == Some(subscriber);
+        let found = self.entries.iter().filter(move |(_, entry)| is_its(entry));
+        found.map(|(generation, _)| *generation)
     }
 
     /// The lane, unchanged by what the caller does.
@@ -294,8 +405,7 @@ impl Lanes {
         let Some(entry) = self.entries.get_mut(&generation) else {
             return;
         };
-        let due = [entry.lane.poll_timeout(), entry.gate.due()];
-        let timeout = due.into_iter().flatten().min();
+        let timeout = entry.timeout();
         if timeout != entry.timeout {
             if let Some(old) = entry.timeout {
                 self.timeouts.remove(&(old, generation));

@@ -20,7 +20,9 @@ mod gate;
 mod sift;
 mod wall;
 
-use ackgate_lane::{Cause, Generation, Offset, OffsetRange, OnExpired, Order, Subscriber, Time};
+use ackgate_lane::{
+    Cause, Generation, Offset, OffsetRange, OnExpired, Order, Position, Subscriber, Time,
+};
 
 pub(super) use self::gate::Gate;
 use self::sift::{Fate, Sifted};
@@ -78,6 +80,9 @@ impl Driver {
             };
             self.pass_on(now, chunk);
         }
+        if let Some(entry) = self.lanes.touch(generation) {
+            entry.hear_of_log(now, None);
+        }
         // What was granted before would be held as well.
         if let Some(entry) = self.lanes.touch(generation)
             && entry.gate.is_full()
@@ -97,6 +102,11 @@ impl Driver {
         let Some(entry) = self.lanes.touch(chunk.generation) else {
             return;
         };
+        let first = chunk
+            .records
+            .first()
+            .map(|record| Position::new(record.offset));
+        entry.hear_of_log(now, first);
         let is_keyed = matches!(subscription.policy.order, Order::Key { .. });
         if intake.is_idle() {
             tell(&chunk.records, is_keyed, |range, keys| {

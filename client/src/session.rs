@@ -325,6 +325,10 @@ impl Session<'_> {
     }
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once; a box would cost each message an allocation"
+)]
 enum Next {
     Message(v1::SubscribeResponse),
     End,

@@ -127,13 +127,6 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
         ("min_age", span(subscription.intake.min_age)),
-        ("linger", span(subscription.linger)),
-        ("revoke_drain", span(subscription.revoke_drain)),
-        ("resume_grace", span(subscription.resume_grace)),
-        ("lease.duration", span(subscription.lease.duration)),
-        ("lease.beat", span(subscription.lease.beat)),
-        ("cohort_grace", span(subscription.cohort_grace)),
-        ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
         ("commit.ack_map", (subscription.map_bytes > 0).to_string()),
@@ -151,6 +144,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         settings.push(("slow_subscriber", slow));
         settings.push(("absent_grace", span(sharing.absent_grace)));
     }
+    settings.extend(presence(subscription));
     settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
@@ -164,6 +158,19 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         format!("subscriptions.{}", subscription.name),
         line(&settings),
     )
+}
+
+/// How subscribers and the gateway itself come, go and stay.
+fn presence(subscription: &Subscription) -> [(&'static str, String); 7] {
+    [
+        ("linger", span(subscription.linger)),
+        ("revoke_drain", span(subscription.revoke_drain)),
+        ("resume_grace", span(subscription.resume_grace)),
+        ("lease.duration", span(subscription.lease.duration)),
+        ("lease.beat", span(subscription.lease.beat)),
+        ("cohort_grace", span(subscription.cohort_grace)),
+        ("min_subscribers", subscription.min_subscribers.to_string()),
+    ]
 }
 
 /// What is not at its default.

@@ -42,24 +42,8 @@ impl Driver {
                 let Some(subscriber) = self.speaks(session) else {
                     return;
                 };
-                let mut answers = refused;
-                let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
-                for verdict in verdicts {
-                    self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
-                    if answers.len() > MAX_ANSWERS {
-                        break;
-                    }
-                }
-                match deeds.filter(|deeds| !deeds.is_empty() && answers.len() <= MAX_ANSWERS) {
-                    Some(deeds) => {
-                        let (now, question) = (self.now(), (subscriber, sequence));
-                        self.answer_when_durable(now, question, answers, deeds, ticket);
-                    }
-                    None => {
-                        let confirm = confirm != Confirm::Problems;
-                        self.answer(subscriber, sequence, answers, confirm, ticket);
-                    }
-                }
+                let question = (subscriber, sequence);
+                self.settle_all(question, verdicts, refused, confirm, ticket);
             }
             Input::Extend {
                 session,
@@ -91,6 +75,35 @@ impl Driver {
             // Whoever asked may have gone.
             Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
+        }
+    }
+
+    /// Applies the verdicts of one message and answers it, now or when it is durable.
+    fn settle_all(
+        &mut self,
+        question: (Subscriber, u64),
+        verdicts: Vec<LaneVerdict>,
+        refused: Vec<VerdictAnswer>,
+        confirm: Confirm,
+        ticket: Option<Ticket>,
+    ) {
+        let (subscriber, sequence) = question;
+        let mut answers = refused;
+        let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
+        for verdict in verdicts {
+            self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
+            if answers.len() > MAX_ANSWERS {
+                break;
+            }
+        }
+        match deeds.filter(|deeds| !deeds.is_empty() && answers.len() <= MAX_ANSWERS) {
+            Some(deeds) => {
+                self.answer_when_durable(self.now(), question, answers, deeds, ticket);
+            }
+            None => {
+                let confirm = confirm != Confirm::Problems;
+                self.answer(subscriber, sequence, answers, confirm, ticket);
+            }
         }
     }
 

@@ -189,8 +189,8 @@ impl Driver {
             }
             self.open_gate(now, generation);
         }
-        self.end_absences(now, false);
         self.step_fence(now);
+        self.end_absences(now, false);
         self.follow_eligibility(now);
         self.carry_out(now);
         self.spread_leases(now);

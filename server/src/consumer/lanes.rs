@@ -1,6 +1,8 @@
 //! The lanes that this gateway owns, each with its retained records, its grants
 //! and what is known of its deliveries; and the index of their deadlines.
 
+mod whose;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -251,10 +253,8 @@ impl Lanes {
                 start,
             ))),
         };
-        // A map may know of a later history than this process.
-        if let Some(epoch) = self.epochs.get_mut(&assigned.partition) {
-            *epoch = (*epoch).max(lane.epoch());
-        }
+        // What was committed may tell of a later epoch than this process knows.
+        self.epochs.insert(assigned.partition.clone(), lane.epoch());
         let number = self.numbers.next();
         let entry = Entry {
             lane,
@@ -310,53 +310,6 @@ impl Lanes {
     pub(super) fn touch_named(&mut self, number: u64) -> Option<&mut Entry> {
         let generation = self.by_number.get(&number).copied()?;
         self.touch(generation)
-    }
-
-    /// Gives the lane a new number: what is said under the old one is fenced.
-    pub(super) fn renumber(&mut self, generation: Generation) {
-        if let Some(entry) = self.entries.get_mut(&generation) {
-            self.by_number.remove(&entry.number);
-            entry.number = self.numbers.next();
-            self.by_number.insert(entry.number, generation);
-        }
-    }
-
-    /// The lane of each partition, with its epoch.
-    pub(super) fn by_partition(&self) -> HashMap<TopicPartition, (Generation, Epoch)> {
-        let mut lanes = HashMap::new();
-        for (generation, entry) in &self.entries {
-            let lane = (*generation, entry.lane.epoch());
-            let known = lanes.entry(entry.partition.clone()).or_insert(lane);
-            // Of a lane that is about to go and its next assignment, the later one.
-            *known = (*known).max(lane);
-        }
-        lanes
-    }
-
-    /// Lanes that belong to one subscriber at a time and do not end, in a fixed order.
-    pub(super) fn leasable(&self) -> Vec<Generation> {
-        let is_leasable = |entry: &Entry| entry.lease.is_some() && !entry.lane.is_draining();
-        let mut found: Vec<(&TopicPartition, Generation)> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| is_leasable(entry))
-            .map(|(generation, entry)| (&entry.partition, *generation))
-            .collect();
-        found.sort_unstable_by(|(a, g), (b, h)| {
-            (&a.topic, a.partition, g).cmp(&(&b.topic, b.partition, h))
-        });
-        found
-            .into_iter()
-            .map(|(_, generation)| generation)
-            .collect()
-    }
-
-    /// Lanes that belong to `subscriber`.
-    pub(super) fn leased_to(&self, subscriber: Subscriber) -> impl Iterator<Item = Generation> {
-        let is_its =
-            move |entry: &Entry| entry.lease.and_then(|lease| lease.holder()) == Some(subscriber);
-        let found = self.entries.iter().filter(move |(_, entry)| is_its(entry));
-        found.map(|(generation, _)| *generation)
     }
 
     /// The lane, unchanged by what the caller does.

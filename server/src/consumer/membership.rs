@@ -84,9 +84,9 @@ impl Driver {
             self.stopping.filter(|_| self.membership.is_staying()),
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.fence.due().filter(|_| self.lanes.len() > 0),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
-            self.fence.due().filter(|_| self.lanes.len() > 0),
             self.cohort_due(now),
         ]
         .into_iter()

@@ -54,7 +54,10 @@ pub(super) struct Lane {
     /// The next position to read, as far as it is known: the start, where a seek led
     /// to, or after the last record that was fetched.
     next: Option<u64>,
-    /// Where the fetcher last found nothing more to read, as statistics told.
+    /// Where the fetcher has found nothing more to read, as statistics told; what lies
+    /// below may still be in the queue.
+    told_by_stats: Option<u64>,
+    /// The same once the queue was found empty after that.
     end: Option<u64>,
     /// The queue has told the end of the log, and no record came after that.
     at_end: bool,
@@ -120,6 +123,7 @@ impl Lane {
             seeking: None,
             held: false,
             next: start,
+            told_by_stats: None,
             end: None,
             at_end: false,
             told_end: None,
@@ -200,16 +204,21 @@ impl Lane {
 
     /// Takes what statistics tell. The log's end, if it has moved.
     pub(super) fn observe(&mut self, log: Log) -> Option<Position> {
-        self.end = u64::try_from(log.end).ok().or(self.end);
+        let end = u64::try_from(log.end).ok();
+        if end.is_some() && end != self.end {
+            self.told_by_stats = end;
+            self.suspect();
+        }
         let head = u64::try_from(log.head).ok()?;
         let moved = self.head.replace(head) != Some(head);
         moved.then_some(Position::new(head))
     }
 
     /// The end of what can be read, once everything below it was fetched, if that is
-    /// news. The event says when, and statistics say where: an end that they have
-    /// told by now was reached before the event or is the event's own, and no record
-    /// has come since.
+    /// news. The queue's own event says that there was an end, and statistics say where
+    /// the last one was. The records below that were in the queue when they said so:
+    /// once the queue is found empty, and the last thing in it was the event, all have
+    /// been fetched.
     pub(super) fn news_of_end(&mut self) -> Option<Position> {
         let end = self
             .end
@@ -287,7 +296,12 @@ impl Lane {
                     failure = Some(error);
                     break;
                 }
-                None => break,
+                None => {
+                    if self.at_end {
+                        self.end = self.told_by_stats.take().or(self.end);
+                    }
+                    break;
+                }
             }
         }
         (self.chunk(encoder), failure)

@@ -102,12 +102,9 @@ impl Driver {
         let Some(entry) = self.lanes.touch(chunk.generation) else {
             return;
         };
-        let first = chunk
-            .records
-            .first()
-            .map(|record| Position::new(record.offset));
-        entry.hear_of_log(now, first);
         let is_keyed = matches!(subscription.policy.order, Order::Key { .. });
+        let first = chunk.records.first();
+        entry.hear_of_log(now, first.map(|record| Position::new(record.offset)));
         if intake.is_idle() {
             tell(&chunk.records, is_keyed, |range, keys| {
                 entry.lane.handle_fetched_keyed(now, range, keys);

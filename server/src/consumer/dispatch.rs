@@ -85,6 +85,9 @@ impl Driver {
             if ready.delivery == 1 && self.expire(now, generation, subscriber, first) {
                 return Outcome::Moved;
             }
+            if self.pass_over(now, generation, subscriber, ready) {
+                return Outcome::Moved;
+            }
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
@@ -135,6 +138,34 @@ impl Driver {
             })
     }
 
+    /// Broadcast: lets go of the beginning of what is ready that the subscriber's own
+    /// filter says no to. Whether there was any.
+    fn pass_over(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        ready: Ready,
+    ) -> bool {
+        let filter = self.subscribers.get(subscriber);
+        let Some(filter) = filter.and_then(|attached| attached.filter.as_ref()) else {
+            return false;
+        };
+        let Some(entry) = self.lanes.touch(generation) else {
+            return false;
+        };
+        let most = MAX_RECORDS as usize;
+        let (run, is_wanted) = self
+            .tally
+            .leading_run(now, entry, filter, ready.range, most);
+        if is_wanted {
+            return false;
+        }
+        let unwanted = entry.lane.handle_unwanted(now, subscriber, run);
+        self.tally.counts.unwanted += unwanted;
+        unwanted > 0
+    }
+
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
     fn oversize(
         &mut self,
@@ -160,9 +191,10 @@ impl Driver {
     }
 
     fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
-        let Some(deadline) = self.subscribers.get(to.subscriber).map(|a| a.ack_deadline) else {
+        let Some(attached) = self.subscribers.get(to.subscriber) else {
             return;
         };
+        let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -177,7 +209,7 @@ impl Driver {
         while let Some(ready) = next {
             let records = to.records.min(MAX_RECORDS) - total.records;
             let bytes = to.bytes.min(MAX_BYTES).saturating_sub(total.bytes);
-            let (range, size) = entry.bodies.cut(ready.range, records, bytes);
+            let (mut range, mut size) = entry.bodies.cut(ready.range, records, bytes);
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
@@ -193,6 +225,25 @@ impl Driver {
             {
                 // What is ready now is another matter: the lane's next turn is soon.
                 break;
+            }
+            let is_part = range != ready.range;
+            if let Some(filter) = &filter {
+                let (run, is_wanted) =
+                    self.tally
+                        .leading_run(now, entry, filter, range, usize::MAX);
+                if !is_wanted && batch.ranges.is_empty() {
+                    break;
+                }
+                if !is_wanted {
+                    let unwanted = entry.lane.handle_unwanted(now, to.subscriber, run);
+                    self.tally.counts.unwanted += unwanted;
+                    next = entry
+                        .lane
+                        .ready_for(to.subscriber)
+                        .filter(|more| unwanted > 0 && !more.alone);
+                    continue;
+                }
+                (range, size) = (run, entry.bodies.size(run));
             }
             entry
                 .lane
@@ -211,7 +262,7 @@ impl Driver {
             }
             total.records += size.records;
             total.bytes += size.bytes;
-            let is_full = range != ready.range
+            let is_full = is_part
                 || total.records >= to.records.min(MAX_RECORDS)
                 || batch.ranges.len() >= MAX_RUNS;
             next = entry

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::{counts::Counts, shown::Shown};
-use crate::{broker::ClusterState, config};
+use crate::{broker::ClusterState, config, filter::Filter};
 
 /// The most that may be out to a subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Attach {
     pub max_message_bytes: u64,
     /// Time for each verdict, from the hand-over to the transport.
     pub ack_deadline: Duration,
+    /// Broadcast: what it wants of all that is fanned out; `None`: everything.
+    pub filter: Option<Filter>,
     /// Where its messages go. Full means that the subscriber does not read.
     pub outbox: mpsc::Sender<Outbound>,
     /// Ends the session at once, past what waits in the outbox.

@@ -14,6 +14,7 @@ use super::{
     identities::Identities,
     shown::ShownSubscriber,
 };
+use crate::filter::Filter;
 
 /// Messages of a session whose answers it has not read. The next one waits.
 pub(crate) const ANSWERS: usize = 256;
@@ -42,6 +43,8 @@ pub(super) struct Attached {
     /// Room for records in one message.
     max_batch_bytes: u64,
     pub(super) ack_deadline: Duration,
+    /// Broadcast: what it wants.
+    pub(super) filter: Option<Filter>,
     credit: Credit,
     out: Size,
     /// What is out went out alone: nothing joins it.
@@ -151,6 +154,7 @@ impl Subscribers {
                 name: attach.name,
                 max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
                 ack_deadline: attach.ack_deadline,
+                filter: attach.filter,
                 credit: attach.credit,
                 out: Size::default(),
                 alone: false,

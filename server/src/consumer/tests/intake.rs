@@ -11,10 +11,7 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use super::*;
-use crate::{
-    config::{Check, Content, MaxAge, OnFailure},
-    filter::Filter,
-};
+use crate::config::{Check, Content, MaxAge, OnFailure};
 
 /// The wall clock's time at the start of each test, in milliseconds.
 const EPOCH: i64 = 1_700_000_000_000;
@@ -452,4 +449,47 @@ async fn content_that_is_dropped_skipped_or_delivered_is_counted_as_that() {
         })
         .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_broadcast_each_subscriber_may_have_its_own_filter() {
+    let bench = bench(filter("offset != 9"), |subscription| {
+        subscription.policy = policy(Order::Lane { skip_acked: false });
+        subscription.delivery = Delivery::Broadcast(ackgate_lane::Sharing {
+            cut_off_after: None,
+            absent_grace: LONG,
+        });
+        subscription.min_subscribers = 2;
+    });
+    for offset in 0..10 {
+        let kind = if offset % 3 == 0 { "a" } else { "b" };
+        put(&bench.broker, 0, record(offset, 0, kind, "{}"));
+    }
+    let mut all = Peer::attach(&bench.handle, 1, 100).await;
+    let own = Filter::compile("'a' in headers.kind").expect("valid");
+    let mut some = Peer::attach_with(&bench.handle, 2, "picky", 100, Some(own)).await;
+    let got = all.records(9).await;
+    assert_eq!(offsets(&got), (0..9).collect::<Vec<_>>());
+    let wanted = some.records(3).await;
+    assert_eq!(offsets(&wanted), [0, 3, 6]);
+    for got in wanted {
+        assert_eq!(
+            some.settle(got.lane, got.offset, got.offset, Verdict::Acked)
+                .await,
+            []
+        );
+    }
+    assert_eq!(
+        bench.broker.with(|state| state.committed.get(&0).copied()),
+        None
+    );
+    let lane = got[0].lane;
+    assert_eq!(all.settle(lane, 0, 8, Verdict::Acked).await, []);
+    eventually(&bench.broker, "both are done", |state| {
+        state.committed.get(&0) == Some(&10)
+    })
+    .await;
+    let counts = bench.handle.counts();
+    assert_eq!((counts.unwanted, counts.filtered), (6, 1));
+    assert!(some.is_quiet(LONG).await);
 }

@@ -29,6 +29,7 @@ mod stop;
 use crate::{
     broker::memory::{Memory, State as BrokerState},
     config::{DeadLetter, Delivery, Intake, StartAt, Subscription},
+    filter::Filter,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -122,6 +123,17 @@ impl Peer {
     }
 
     async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
+        Self::attach_with(handle, number, name, records, None).await
+    }
+
+    /// With a filter of its own.
+    async fn attach_with(
+        handle: &Handle,
+        number: u64,
+        name: &str,
+        records: u64,
+        filter: Option<Filter>,
+    ) -> Self {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
         let subscriber = Subscriber(number);
@@ -134,6 +146,7 @@ impl Peer {
             },
             max_message_bytes: 4 << 20,
             ack_deadline: Duration::from_secs(30),
+            filter,
             outbox,
             cut,
         };

@@ -8,8 +8,8 @@ use tonic::Code;
 use crate::{
     commit::shows,
     support::{
-        Case, Gateway, Outgoing, Received, Stage, Stream, Subscription, Topic, cases, reason,
-        throughout,
+        Case, Gateway, Outgoing, Received, Stage, Stream, Subscription, Topic, cases, connection,
+        reason, throughout,
     },
 };
 
@@ -17,7 +17,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![
         both: slowest_subscriber_holds_the_floor_over_a_restart,
             stuck_subscriber_is_cut_off_alone_and_returns_to_what_it_owes,
-            nobody_listening_is_not_an_acknowledgement;
+            nobody_listening_is_not_an_acknowledgement,
+            stream_that_stops_reading_leaves_the_connection_to_its_neighbour;
         embedded: failure_comes_again_only_to_who_failed,
             rejection_is_one_dead_letter_with_its_counts,
             lost_subscriber_is_counted_out_after_its_grace,
@@ -265,4 +266,30 @@ async fn goodbye_leaves_what_is_owed_to_the_others(stage: Stage) {
     stays.answer_all(&all, Outcome::Acked).await;
     stage.commits(&topic, 0, 5).await;
     assert_eq!(stays.within(QUIET).await.len(), 0);
+}
+
+// FC-73, L14: two subscribers of one connection, of which one stops reading.
+async fn stream_that_stops_reading_leaves_the_connection_to_its_neighbour(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let wide = vec![b'x'; 64 * 1024];
+    let records = (0..60).map(|_| Outgoing::value(0, wide.clone()));
+    stage.broker.produce(&topic.name, records).await;
+    let gateway = stage.gateway(&[broadcast(&stage, &topic, 2)]).await;
+    let shared = connection(gateway.address).await.expect("it listens");
+    let open = |name: &str| {
+        let mut open = Stream::hello("orders");
+        open.subscriber_id = name.to_owned();
+        open
+    };
+    // It has credit for everything, and takes nothing off its stream after `Opened`.
+    let stuck = Stream::open_over(shared.clone(), open("stuck")).await;
+    let mut reads = Stream::open_over(shared, open("reads")).await;
+    // More than the stream of the stuck one takes, less than what the lane retains.
+    for offset in 0..60 {
+        let record = reads.record().await;
+        assert_eq!(record.offset, offset);
+        reads.ack(&record).await;
+    }
+    assert_ne!(stage.committed(&topic, 0).await, Some(60), "L2");
+    drop(stuck);
 }

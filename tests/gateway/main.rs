@@ -29,12 +29,15 @@ mod flow_control;
 mod intake;
 mod key_order;
 mod kill;
+mod log;
 mod protocol;
 mod rebalance;
 mod redelivery;
 mod rolling;
+mod sessions;
 mod shutdown;
 mod tools;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -50,9 +53,12 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        sessions::cases(),
+        verdicts::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),
+        log::cases(),
         rolling::cases(),
         tools::cases(),
     ];

@@ -157,19 +157,12 @@ impl Driver {
         let Some(filter) = filter.and_then(|attached| attached.filter.as_ref()) else {
             return false;
         };
-        let Some(entry) = self.lanes.touch(generation) else {
-            return false;
-        };
-        let most = MAX_RECORDS as usize;
-        let (run, is_wanted) = self
-            .tally
-            .leading_run(now, entry, filter, ready.range, most);
-        if is_wanted {
-            return false;
-        }
-        let unwanted = entry.lane.handle_unwanted(now, subscriber, run);
-        self.tally.counts.unwanted += unwanted;
-        unwanted > 0
+        let first = OffsetRange::one(ready.range.first());
+        self.lanes.touch(generation).is_some_and(|entry| {
+            self.tally
+                .trim(now, entry, filter, subscriber, (first, ready.range))
+                .is_err_and(|passed_over| passed_over > 0)
+        })
     }
 
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
@@ -220,52 +213,36 @@ impl Driver {
                 break;
             }
             let intake = &self.parts.subscription.intake;
+            let of = (to.subscriber, range);
+            let wall = &self.parts.wall;
             if ready.delivery == 1
-                && self.tally.expire_before_hand_over(
-                    now,
-                    entry,
-                    intake,
-                    &self.parts.wall,
-                    (to.subscriber, range),
-                )
+                && self
+                    .tally
+                    .expire_before_hand_over(now, entry, intake, wall, of)
             {
                 // What is ready now is another matter: the lane's next turn is soon.
                 break;
             }
             let is_part = range != ready.range;
             if let Some(filter) = &filter {
-                let (run, is_wanted) =
-                    self.tally
-                        .leading_run(now, entry, filter, range, usize::MAX);
-                if !is_wanted && batch.ranges.is_empty() {
-                    break;
+                let of = (range, ready.range);
+                match self.tally.trim(now, entry, filter, to.subscriber, of) {
+                    Ok(run) => (range, size) = (run, entry.bodies.size(run)),
+                    Err(passed_over) => {
+                        // The first of a batch decides whether there is room for it.
+                        let goes_on = passed_over > 0 && !batch.ranges.is_empty();
+                        let more = entry.lane.ready_for(to.subscriber);
+                        next = more.filter(|more| goes_on && !more.alone);
+                        continue;
+                    }
                 }
-                if !is_wanted {
-                    let unwanted = entry.lane.handle_unwanted(now, to.subscriber, run);
-                    self.tally.counts.unwanted += unwanted;
-                    next = entry
-                        .lane
-                        .ready_for(to.subscriber)
-                        .filter(|more| unwanted > 0 && !more.alone);
-                    continue;
-                }
-                (range, size) = (run, entry.bodies.size(run));
             }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
-            if ready.attempt > 1 || ready.delivery > 1 {
-                let Ready {
-                    attempt, delivery, ..
-                } = ready;
-                batch.redelivered.push(Redelivered {
-                    range,
-                    attempt,
-                    delivery,
-                });
-            }
+            batch.redelivered.extend(redelivered(&ready, range));
             total.records += size.records;
             total.bytes += size.bytes;
             let is_full = is_part
@@ -283,4 +260,16 @@ impl Driver {
         // Its allowance says that the outbox has room.
         let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
     }
+}
+
+/// What a batch tells of `range`, if it was handed out before.
+fn redelivered(ready: &Ready, range: OffsetRange) -> Option<Redelivered> {
+    let Ready {
+        attempt, delivery, ..
+    } = *ready;
+    (attempt > 1 || delivery > 1).then_some(Redelivered {
+        range,
+        attempt,
+        delivery,
+    })
 }

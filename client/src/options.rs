@@ -117,8 +117,9 @@ impl Builder {
     }
 
     /// Sets which records are expected: an expression of at most 4096 bytes, as the
-    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
-    /// gateway refuses the stream. Without it, whatever the subscription has.
+    /// protocol describes it at `Open.filter`. Where subscribers share the records the
+    /// gateway refuses the stream unless it is the subscription's own; in a broadcast
+    /// each may have one. Without it, whatever the subscription has.
     pub fn filter(mut self, expression: impl Into<String>) -> Self {
         self.filter = expression.into();
         self

@@ -116,6 +116,21 @@ impl Kind {
         }
     }
 
+    /// Records of `range`, which may go to `subscriber`, are nothing that it wants.
+    /// Returns how many it is rid of: none where records are shared, since others may
+    /// want them.
+    pub fn handle_unwanted(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> u64 {
+        match self {
+            Self::Competing(_) => 0,
+            Self::Broadcast(lane) => lane.handle_unwanted(now, subscriber, range),
+        }
+    }
+
     /// As [`Lane::handle_fenced`].
     pub fn handle_fenced(&mut self, now: Time) {
         both!(self.handle_fenced(now));

@@ -81,7 +81,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// The filter that the subscription is expected to have.
+    /// Which records to expect: the subscription's filter, or one of its own in a
+    /// broadcast.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 

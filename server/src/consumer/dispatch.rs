@@ -91,6 +91,9 @@ impl Driver {
             if ready.delivery == 1 && self.expire(now, generation, subscriber, first) {
                 return Outcome::Moved;
             }
+            if self.pass_over(now, generation, subscriber, ready) {
+                return Outcome::Moved;
+            }
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
@@ -141,6 +144,27 @@ impl Driver {
             })
     }
 
+    /// Broadcast: lets go of the beginning of what is ready that the subscriber's own
+    /// filter says no to. Whether there was any.
+    fn pass_over(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        ready: Ready,
+    ) -> bool {
+        let filter = self.subscribers.get(subscriber);
+        let Some(filter) = filter.and_then(|attached| attached.filter.as_ref()) else {
+            return false;
+        };
+        let first = OffsetRange::one(ready.range.first());
+        self.lanes.touch(generation).is_some_and(|entry| {
+            self.tally
+                .trim(now, entry, filter, subscriber, (first, ready.range))
+                .is_err_and(|passed_over| passed_over > 0)
+        })
+    }
+
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
     fn oversize(
         &mut self,
@@ -166,9 +190,10 @@ impl Driver {
     }
 
     fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
-        let Some(deadline) = self.subscribers.get(to.subscriber).map(|a| a.ack_deadline) else {
+        let Some(attached) = self.subscribers.get(to.subscriber) else {
             return;
         };
+        let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -183,41 +208,44 @@ impl Driver {
         while let Some(ready) = next {
             let records = to.records.min(MAX_RECORDS) - total.records;
             let bytes = to.bytes.min(MAX_BYTES).saturating_sub(total.bytes);
-            let (range, size) = entry.bodies.cut(ready.range, records, bytes);
+            let (mut range, mut size) = entry.bodies.cut(ready.range, records, bytes);
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
             let intake = &self.parts.subscription.intake;
+            let of = (to.subscriber, range);
+            let wall = &self.parts.wall;
             if ready.delivery == 1
-                && self.tally.expire_before_hand_over(
-                    now,
-                    entry,
-                    intake,
-                    &self.parts.wall,
-                    (to.subscriber, range),
-                )
+                && self
+                    .tally
+                    .expire_before_hand_over(now, entry, intake, wall, of)
             {
                 // What is ready now is another matter: the lane's next turn is soon.
                 break;
+            }
+            let is_part = range != ready.range;
+            if let Some(filter) = &filter {
+                let of = (range, ready.range);
+                match self.tally.trim(now, entry, filter, to.subscriber, of) {
+                    Ok(run) => (range, size) = (run, entry.bodies.size(run)),
+                    Err(passed_over) => {
+                        // The first of a batch decides whether there is room for it.
+                        let goes_on = passed_over > 0 && !batch.ranges.is_empty();
+                        let more = entry.lane.ready_for(to.subscriber);
+                        next = more.filter(|more| goes_on && !more.alone);
+                        continue;
+                    }
+                }
             }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
-            if ready.attempt > 1 || ready.delivery > 1 {
-                let Ready {
-                    attempt, delivery, ..
-                } = ready;
-                batch.redelivered.push(Redelivered {
-                    range,
-                    attempt,
-                    delivery,
-                });
-            }
+            batch.redelivered.extend(redelivered(&ready, range));
             total.records += size.records;
             total.bytes += size.bytes;
-            let is_full = range != ready.range
+            let is_full = is_part
                 || total.records >= to.records.min(MAX_RECORDS)
                 || batch.ranges.len() >= MAX_RUNS;
             next = entry
@@ -232,4 +260,16 @@ impl Driver {
         // Its allowance says that the outbox has room.
         let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
     }
+}
+
+/// What a batch tells of `range`, if it was handed out before.
+fn redelivered(ready: &Ready, range: OffsetRange) -> Option<Redelivered> {
+    let Ready {
+        attempt, delivery, ..
+    } = *ready;
+    (attempt > 1 || delivery > 1).then_some(Redelivered {
+        range,
+        attempt,
+        delivery,
+    })
 }

@@ -17,6 +17,7 @@ use super::{
     opening::Session,
     shown::ShownSubscriber,
 };
+use crate::filter::Filter;
 
 /// Messages of a session whose answers it has not read. The next one waits.
 pub(crate) const ANSWERS: usize = 256;
@@ -51,6 +52,8 @@ pub(super) struct Attached {
     /// Room for records in one message.
     max_batch_bytes: u64,
     pub(super) ack_deadline: Duration,
+    /// Broadcast: what it wants.
+    pub(super) filter: Option<Filter>,
     credit: Credit,
     out: Size,
     /// What is out went out alone: nothing joins it.

@@ -9,7 +9,7 @@ use tonic::{Status, Streaming};
 
 use super::{convert, status::Reason};
 use crate::{
-    config,
+    config::{self, Delivery},
     consumer::{Confirm, Credit, Handle, Manifest},
     filter::{Filter, SOURCE_BYTES},
 };
@@ -42,6 +42,8 @@ pub(super) struct Opening {
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
     pub(super) confirm: Confirm,
+    /// Broadcast: its own.
+    pub(super) filter: Option<Filter>,
 }
 
 /// Waits for `Open` and checks it.
@@ -62,8 +64,8 @@ pub(super) async fn receive(
     match message.request {
         Some(v1::subscribe_request::Request::Open(mut open)) => {
             let expected = std::mem::take(&mut open.filter);
-            let opening = check(open, find)?;
-            filter(&expected, opening.handle.subscription()).await?;
+            let mut opening = check(open, find)?;
+            opening.filter = filter(&expected, opening.handle.subscription()).await?;
             Ok(opening)
         }
         Some(
@@ -77,19 +79,28 @@ pub(super) async fn receive(
     }
 }
 
-/// Records are shared, so a subscriber's filter is the subscription's or none.
-async fn filter(expected: &str, subscription: &config::Subscription) -> Result<(), Status> {
+/// Where records are shared a subscriber's filter is the subscription's or none; where
+/// each subscriber gets all of them it may have its own.
+async fn filter(
+    expected: &str,
+    subscription: &config::Subscription,
+) -> Result<Option<Filter>, Status> {
     let expected = expected.trim();
     let ours = subscription.intake.filter.as_ref().map(Filter::source);
     if expected.is_empty() || ours == Some(expected) {
-        return Ok(());
+        return Ok(None);
     }
     if expected.len() <= SOURCE_BYTES {
         let source = expected.to_owned();
         // It waits for a thread.
         let compiled = tokio::task::spawn_blocking(move || Filter::compile(&source));
-        if let Ok(Err(invalid)) = compiled.await {
-            return Err(Reason::OpenInvalid.field("open.filter", &invalid.to_string()));
+        match (compiled.await, subscription.delivery) {
+            (Ok(Err(invalid)), _) => {
+                return Err(Reason::OpenInvalid.field("open.filter", &invalid.to_string()));
+            }
+            (Ok(Ok(own)), Delivery::Broadcast(_)) => return Ok(Some(own)),
+            // A runtime that stops runs nothing more.
+            (Err(_), _) | (Ok(Ok(_)), Delivery::Competing) => {}
         }
     } else {
         let text = format!("must have at most {SOURCE_BYTES} bytes");
@@ -162,5 +173,6 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
             v1::Confirm::Applied => Confirm::Applied,
             v1::Confirm::Durable => Confirm::Durable,
         },
+        filter: None,
     })
 }

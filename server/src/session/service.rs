@@ -183,6 +183,7 @@ impl Shared {
             credit: opening.credit,
             max_message_bytes: opening.max_message_bytes,
             ack_deadline: opening.ack_deadline,
+            filter: opening.filter.take(),
             outbox,
             cut,
         };

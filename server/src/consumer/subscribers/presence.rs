@@ -36,6 +36,7 @@ impl Subscribers {
                 heard: now,
                 max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
                 ack_deadline: attach.ack_deadline,
+                filter: attach.filter,
                 credit: attach.credit,
                 out,
                 alone,

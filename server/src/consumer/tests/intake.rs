@@ -14,7 +14,6 @@ use super::*;
 use crate::{
     broker,
     config::{Check, Content, MaxAge, OnFailure},
-    filter::Filter,
 };
 
 /// The wall clock's time at the start of each test, in milliseconds.
@@ -490,4 +489,53 @@ async fn what_the_log_tells_waits_behind_records_that_are_held() {
     .await;
     let counts = counted(&bench.handle, |counts| counts.lost > 0).await;
     assert_eq!(counts.lost, 8, "2 to 9");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_broadcast_each_subscriber_may_have_its_own_filter() {
+    let bench = bench(filter("offset != 9"), |subscription| {
+        subscription.policy = policy(Order::Lane { skip_acked: false });
+        subscription.delivery = Delivery::Broadcast(ackgate_lane::Sharing {
+            cut_off_after: None,
+            absent_grace: LONG,
+        });
+        subscription.min_subscribers = 2;
+    });
+    for offset in 0..10 {
+        let kind = if offset % 3 == 0 { "a" } else { "b" };
+        put(&bench.broker, 0, record(offset, 0, kind, "{}"));
+    }
+    let mut all = Peer::attach(&bench.handle, 1, 100).await;
+    let own = Filter::compile("'a' in headers.kind").expect("valid");
+    let wish = Wish {
+        filter: Some(own),
+        ..Wish::new(2, "picky")
+    };
+    let mut some = Peer::open(&bench.handle, wish)
+        .await
+        .expect("it may attach");
+    let got = all.records(9).await;
+    assert_eq!(offsets(&got), (0..9).collect::<Vec<_>>());
+    let wanted = some.records(3).await;
+    assert_eq!(offsets(&wanted), [0, 3, 6]);
+    for got in wanted {
+        assert_eq!(
+            some.settle(got.lane, got.offset, got.offset, Verdict::Acked)
+                .await,
+            []
+        );
+    }
+    assert_eq!(
+        bench.broker.with(|state| state.committed.get(&0).copied()),
+        None
+    );
+    let lane = got[0].lane;
+    assert_eq!(all.settle(lane, 0, 8, Verdict::Acked).await, []);
+    eventually(&bench.broker, "both are done", |state| {
+        state.committed.get(&0) == Some(&10)
+    })
+    .await;
+    let counts = bench.handle.counts();
+    assert_eq!((counts.unwanted, counts.filtered), (6, 1));
+    assert!(some.is_quiet(LONG).await);
 }

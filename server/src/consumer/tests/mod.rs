@@ -32,6 +32,7 @@ mod stop;
 use crate::{
     broker::memory::{Memory, State as BrokerState},
     config::{DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    filter::Filter,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -130,6 +131,7 @@ struct Wish {
     takeover: bool,
     resume: Option<Manifest>,
     max_message_bytes: u64,
+    filter: Option<Filter>,
 }
 
 impl Wish {
@@ -142,6 +144,7 @@ impl Wish {
             takeover: false,
             resume: None,
             max_message_bytes: 4 << 20,
+            filter: None,
         }
     }
 }
@@ -183,6 +186,7 @@ impl Peer {
             },
             max_message_bytes: wish.max_message_bytes,
             ack_deadline: Duration::from_secs(30),
+            filter: wish.filter,
             outbox,
             cut,
         };

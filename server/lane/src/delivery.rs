@@ -88,6 +88,20 @@ impl Lane {
         self.take_back(now, subscriber, Return::Lost);
     }
 
+    /// Takes back everything that is out to anybody: Kafka may have given the lane to
+    /// another gateway, which hands the same records out. As if all had been lost.
+    pub fn handle_fenced(&mut self, now: Time) {
+        if self.phase == Phase::Done || self.window.counts().in_flight == 0 {
+            return;
+        }
+        self.each_run_from(Offset::new(0), |lane, piece, slot| {
+            if let Some(subscriber) = slot.state.holder() {
+                lane.lose_delivery(now, piece, slot, subscriber, Return::Lost);
+            }
+        });
+        self.end_turn(now);
+    }
+
     /// Takes back everything that is out to `subscriber`, who has said goodbye: as
     /// if it had released it.
     pub fn handle_subscriber_closed(&mut self, now: Time, subscriber: Subscriber) {
@@ -205,12 +219,24 @@ impl Lane {
         }
         self.each_run_from(Offset::new(0), |lane, piece, slot| {
             if slot.state.holder() == Some(subscriber) {
-                lane.effects.returned(subscriber, piece, why);
-                lane.ended.note(piece, subscriber, slot.deliveries, false);
-                let lost = slot.lost.saturating_add(u32::from(why == Return::Lost));
-                lane.come_back(now, piece, Slot { lost, ..slot }, Wait::No, None);
+                lane.lose_delivery(now, piece, slot, subscriber, why);
             }
         });
         self.end_turn(now);
+    }
+
+    /// `subscriber` has `piece` no more and has said nothing about it.
+    fn lose_delivery(
+        &mut self,
+        now: Time,
+        piece: OffsetRange,
+        slot: Slot,
+        subscriber: Subscriber,
+        why: Return,
+    ) {
+        self.effects.returned(subscriber, piece, why);
+        self.ended.note(piece, subscriber, slot.deliveries, false);
+        let lost = slot.lost.saturating_add(u32::from(why == Return::Lost));
+        self.come_back(now, piece, Slot { lost, ..slot }, Wait::No, None);
     }
 }

@@ -4,7 +4,7 @@
 //! there when read again is released and reported (L7).
 
 use crate::{
-    Lane, OffsetRange, Time,
+    Lane, OffsetRange, Position, Time,
     key_order::Incoming,
     lane::Phase,
     rewind::Rewind,
@@ -44,6 +44,54 @@ impl Lane {
             self.receive(fresh, keys);
             self.next = Some(fresh.end());
         }
+        self.end_turn(now);
+    }
+
+    /// Takes the end of the log: nothing below `position` exists that was not passed
+    /// in since the lane began, or since its last seek. So what ends in transaction
+    /// markers, or in records that were compacted away, shows no lag (L7).
+    pub fn handle_end(&mut self, now: Time, position: Position) {
+        if self.phase != Phase::Active || matches!(self.rewind, Rewind::Seeking { .. }) {
+            return;
+        }
+        let next = *self.next.get_or_insert(position);
+        self.commits.begin_at(next);
+        if let Some(rest) = OffsetRange::new(next.offset(), position) {
+            self.release_vanished(rest);
+            self.next = Some(position);
+            self.commits.moved();
+        }
+        self.end_turn(now);
+    }
+
+    /// Takes that the log begins at `oldest` now, and that reading goes on there:
+    /// whatever lies below and is not held was lost, and is reported as
+    /// [`Effect::Lost`](crate::Effect::Lost). Records that are held have their bodies
+    /// here and go on.
+    pub fn handle_gone(&mut self, now: Time, oldest: Position) {
+        if self.phase != Phase::Active || matches!(self.rewind, Rewind::Seeking { .. }) {
+            return;
+        }
+        let next = *self.next.get_or_insert(oldest);
+        self.commits.begin_at(next);
+        if let Some(gone) = OffsetRange::new(next.offset(), oldest) {
+            self.lose(gone);
+            self.next = Some(oldest);
+            self.commits.moved();
+        }
+        self.end_turn(now);
+    }
+
+    /// Takes records that somebody else holds and reads for this lane: every offset of
+    /// `range` exists, and calls come in any order. `keys` as in [`Self::handle_fetched_keyed`].
+    pub(crate) fn entrust(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        if self.phase != Phase::Active {
+            return;
+        }
+        let first = range.first().position();
+        self.origin = Some(self.origin.map_or(first, |origin| origin.min(first)));
+        self.next = self.next.max(Some(range.end()));
+        self.receive(range, Incoming::new(range.first(), keys));
         self.end_turn(now);
     }
 
@@ -120,6 +168,28 @@ impl Lane {
                 lane.effects.lost(piece);
             }
         });
+        self.each_piece(range, |lane, piece, slot| {
+            if matches!(slot.state, State::Unread { .. }) {
+                lane.settle(piece, Outcome::Gone);
+            }
+        });
+    }
+
+    /// Retention has taken `range`, from `next` on: what had settled there is no loss.
+    fn lose(&mut self, range: OffsetRange) {
+        let mut from = range.first().position();
+        self.each_piece(range, |lane, piece, slot| {
+            if let Some(unseen) = OffsetRange::new(from.offset(), piece.first().position()) {
+                lane.effects.lost(unseen);
+            }
+            from = piece.end();
+            if matches!(slot.state, State::Unread { .. }) {
+                lane.effects.lost(piece);
+            }
+        });
+        if let Some(unseen) = range.at_or_above(from) {
+            self.effects.lost(unseen);
+        }
         self.each_piece(range, |lane, piece, slot| {
             if matches!(slot.state, State::Unread { .. }) {
                 lane.settle(piece, Outcome::Gone);

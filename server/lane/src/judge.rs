@@ -299,12 +299,11 @@ impl Lane {
 
 /// The answer to a verdict on a record that is decided.
 fn repeat(outcome: Outcome, equal: Option<Outcome>) -> VerdictResult {
-    if outcome == Outcome::Gone {
-        VerdictResult::Stale
-    } else if equal == Some(outcome) {
-        VerdictResult::Duplicate
-    } else {
-        VerdictResult::Conflict
+    match outcome {
+        Outcome::Gone => VerdictResult::Stale,
+        Outcome::Filtered => VerdictResult::Unknown,
+        Outcome::Acked | Outcome::Refused if equal == Some(outcome) => VerdictResult::Duplicate,
+        Outcome::Acked | Outcome::Refused => VerdictResult::Conflict,
     }
 }
 

@@ -41,6 +41,15 @@ pub enum OnReject {
     Hold,
 }
 
+/// What happens to a record that was too old before it was ever handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnExpired {
+    /// It settles once Kafka has confirmed its dead letter, whatever [`OnReject`] says.
+    DeadLetter,
+    /// It settles at once.
+    Drop,
+}
+
 /// Delays between attempts: full jitter over `initial` x `factor`^n, at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {

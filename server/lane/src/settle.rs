@@ -10,11 +10,18 @@ use crate::{
 };
 
 impl Lane {
-    /// Takes the answer to [`Effect::DeadLetter`].
-    pub fn handle_dead_letter(&mut self, now: Time, offset: Offset, outcome: DeadLetterOutcome) {
+    /// Takes the answer to [`Effect::DeadLetter`]. Returns why the record was given up
+    /// if it has settled by this.
+    pub fn handle_dead_letter(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        outcome: DeadLetterOutcome,
+    ) -> Option<Cause> {
         if self.phase == Phase::Done {
-            return;
+            return None;
         }
+        let mut settled = None;
         if let Some((_, slot)) = self.window.run_at(offset)
             && let State::DeadLettering {
                 cause,
@@ -24,7 +31,10 @@ impl Lane {
         {
             let record = OffsetRange::one(offset);
             match outcome {
-                DeadLetterOutcome::Stored => self.settle(record, Outcome::Refused),
+                DeadLetterOutcome::Stored => {
+                    self.settle(record, Outcome::Refused);
+                    settled = Some(cause);
+                }
                 DeadLetterOutcome::Failed if retry.is_none() => {
                     let tries = tries.saturating_add(1);
                     let delay = self.jitter.delay(&self.policy.dead_letter_backoff, tries);
@@ -42,6 +52,7 @@ impl Lane {
             }
         }
         self.end_turn(now);
+        settled
     }
 
     /// `subscriber` has acked `piece`.
@@ -89,7 +100,7 @@ impl Lane {
                 State::Acked { .. } if all_settled => self.settle(run, Outcome::Acked),
                 State::Refused { cause, .. } => {
                     self.dispose(run, slot, cause);
-                    all_settled &= self.policy.on_reject == OnReject::Drop;
+                    all_settled &= self.route(cause) == OnReject::Drop;
                 }
                 State::Acked { .. } | State::Settled { .. } => {}
                 State::DeadLettering { .. } | State::Held { .. } => all_settled = false,
@@ -153,15 +164,30 @@ impl Lane {
             && let Some(done) = front.below(next)
         {
             self.window.remove(done);
-            if outcome == Outcome::Refused {
-                self.refusals.note(done);
+            match outcome {
+                Outcome::Refused => self.refusals.note(done),
+                Outcome::Filtered => self.refusals.note_filtered(done),
+                Outcome::Acked | Outcome::Gone => {}
             }
+        }
+    }
+
+    /// Where records go that are given up for `cause`.
+    const fn route(&self, cause: Cause) -> OnReject {
+        match cause {
+            // Those that are to be dropped are not given up at all.
+            Cause::Expired => OnReject::DeadLetter,
+            Cause::Rejected
+            | Cause::AttemptsExhausted
+            | Cause::DeliveriesExhausted
+            | Cause::Oversize
+            | Cause::Content => self.policy.on_reject,
         }
     }
 
     /// Does with given-up records what the policy says.
     fn dispose(&mut self, range: OffsetRange, slot: Slot, cause: Cause) {
-        match self.policy.on_reject {
+        match self.route(cause) {
             OnReject::DeadLetter => self.ask_for_dead_letter(range, slot, cause, 0),
             OnReject::Drop => {
                 for offset in (range.first().get()..range.end().get()).map(Offset::new) {

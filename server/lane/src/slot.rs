@@ -80,6 +80,8 @@ pub(crate) enum Outcome {
     Acked,
     /// By its dead letter, or dropped.
     Refused,
+    /// By policy, without ever being handed out by this lane.
+    Filtered,
     /// It is no longer in the log.
     Gone,
 }

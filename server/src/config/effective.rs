@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Cluster, Config, StartAt, Subscription,
+    Cluster, Config, Delivery, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
@@ -100,6 +100,10 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         Order::Key { .. } => ("key", false),
         Order::Lane { skip_acked } => ("lane", skip_acked),
     };
+    let delivery = match subscription.delivery {
+        Delivery::Competing => "competing",
+        Delivery::Broadcast(_) => "broadcast",
+    };
     let on_reject = match policy.on_reject {
         OnReject::DeadLetter => "dead_letter",
         OnReject::Drop => "drop",
@@ -113,7 +117,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
         ("key_share", key_share(policy.order)),
-        ("delivery", "competing".to_owned()),
+        ("delivery", delivery.to_owned()),
         ("ack_deadline", span(policy.ack_deadline)),
         ("max_attempts", policy.max_attempts.to_string()),
         ("max_deliveries", policy.max_deliveries.to_string()),
@@ -124,10 +128,20 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("window.bytes", size(subscription.window_bytes)),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
+        ("cohort_grace", span(subscription.cohort_grace)),
+        ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
+    if let Delivery::Broadcast(sharing) = subscription.delivery {
+        let slow = sharing.cut_off_after.map_or_else(
+            || "pause".to_owned(),
+            |after| format!("fail; slow_after={}", span(after)),
+        );
+        settings.push(("slow_subscriber", slow));
+        settings.push(("absent_grace", span(sharing.absent_grace)));
+    }
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));

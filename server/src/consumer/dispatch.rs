@@ -1,7 +1,7 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
-use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Time};
+use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Subscriber, Time};
 
 use super::{
     bodies::Size,
@@ -83,8 +83,14 @@ impl Driver {
             };
             let first = ready.range.first();
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-            if self.subscribers.all_refuse(first_bytes) {
-                self.oversize(now, generation, first, first_bytes);
+            // Where each has its own, each record is its own to refuse.
+            let is_oversize = if entry.lane.is_broadcast() {
+                self.subscribers.refuses(subscriber, first_bytes)
+            } else {
+                self.subscribers.all_refuse(first_bytes)
+            };
+            if is_oversize {
+                self.oversize(now, generation, subscriber, first, first_bytes);
                 return Outcome::Moved;
             }
             let allowance = self
@@ -105,8 +111,15 @@ impl Driver {
         Outcome::Blocked
     }
 
-    /// No subscriber accepts the record: its lane decides what becomes of it.
-    fn oversize(&mut self, now: Time, generation: Generation, offset: Offset, bytes: u64) {
+    /// Nobody who could get the record accepts it: its lane decides what becomes of it.
+    fn oversize(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        offset: Offset,
+        bytes: u64,
+    ) {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -115,9 +128,9 @@ impl Driver {
             partition = entry.partition.partition,
             offset = offset.get(),
             bytes,
-            "record is larger than any subscriber accepts"
+            "record is larger than its subscriber accepts"
         );
-        entry.lane.handle_oversize(now, offset);
+        entry.lane.handle_oversize(now, subscriber, offset);
         // Its effects decide what is ready next.
         self.carry_out(now);
     }

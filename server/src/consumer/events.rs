@@ -1,7 +1,5 @@
 //! What the consumer tells, carried to the lanes.
 
-use std::sync::Arc;
-
 use ackgate_lane::{CommitOutcome, Generation, Order, Position, SeekOutcome};
 
 use super::{
@@ -60,7 +58,10 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            self.lanes.assign(self.parts.subscription.policy, assigned);
+            let subscription = &self.parts.subscription;
+            self.lanes
+                .assign(subscription.policy, subscription.delivery, assigned);
+            self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
                 if looked_up && !committed {
                     entry.lane.commit_start(now);
@@ -266,12 +267,7 @@ impl Driver {
                 )
             }
         };
-        let everything = LaneLabel {
-            lane: 0,
-            topic: Arc::from(""),
-            partition: -1,
-            epoch: 0,
-        };
+        let everything = LaneLabel::everything();
         self.subscribers
             .announce(&Outbound::Lane(notice(everything, kind, None, &detail)));
         self.state.send_replace(State::Joined(state));

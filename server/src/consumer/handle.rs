@@ -147,6 +147,19 @@ pub struct LaneLabel {
     pub epoch: u64,
 }
 
+impl LaneLabel {
+    /// Names all lanes at once.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            lane: 0,
+            topic: Arc::from(""),
+            partition: -1,
+            epoch: 0,
+        }
+    }
+}
+
 /// A run that was handed out before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redelivered {
@@ -227,6 +240,10 @@ pub enum End {
     NotReading,
     /// One message of it asked for more answers than any may.
     TooManyAnswers,
+    /// It kept a lane's window full for too long without a verdict.
+    Slow,
+    /// Another session has its name.
+    AlreadyAttached,
 }
 
 /// What a session hears.

@@ -21,7 +21,10 @@ impl Driver {
     pub(super) fn handle_input(&mut self, input: Input) {
         match input {
             Input::Attach(attach) => self.attach(attach),
-            Input::Credit(subscriber, credit) => self.set_credit(subscriber, credit),
+            Input::Credit(session, credit) => {
+                let subscriber = self.subscribers.identity(session);
+                self.set_credit(subscriber, credit);
+            }
             Input::Settle {
                 subscriber,
                 sequence,
@@ -30,6 +33,7 @@ impl Driver {
                 confirm,
                 ticket,
             } => {
+                let subscriber = self.subscribers.identity(subscriber);
                 let mut answers = refused;
                 for verdict in verdicts {
                     self.settle(subscriber, verdict, &mut answers);
@@ -48,6 +52,7 @@ impl Driver {
                 confirm,
                 ticket,
             } => {
+                let subscriber = self.subscribers.identity(subscriber);
                 let mut answers = refused;
                 for (lane, range) in targets {
                     self.extend(subscriber, lane, range, by, &mut answers);
@@ -61,8 +66,11 @@ impl Driver {
                 subscriber,
                 lane,
                 ranges,
-            } => self.sent(subscriber, lane, &ranges),
-            Input::Detach(subscriber, how) => self.depart(subscriber, how),
+            } => self.sent(self.subscribers.identity(subscriber), lane, &ranges),
+            Input::Detach(session, how) => {
+                let subscriber = self.subscribers.identity(session);
+                self.depart(subscriber, how);
+            }
             // Whoever asked may have gone.
             Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
@@ -75,10 +83,14 @@ impl Driver {
             let _unheard = attach.cut.send(End::ShuttingDown);
             return;
         }
+        let session = attach.subscriber;
+        let Some(attach) = self.identify(attach) else {
+            return;
+        };
         tracing::info!(
             subscription = self.parts.subscription.name,
             subscriber = %attach.name,
-            session = attach.subscriber.0,
+            session = session.0,
             "subscriber attached"
         );
         let subscriber = attach.subscriber;
@@ -89,6 +101,7 @@ impl Driver {
                 let _missed = self.subscribers.inform(subscriber, Outbound::Lane(notice));
             }
         }
+        self.member_joined(subscriber);
     }
 
     /// A subscriber that takes nothing any more gives up its keys: others may go on with
@@ -137,7 +150,7 @@ impl Driver {
                     reason: reason.into(),
                     subscriber: Arc::from(name.unwrap_or_default()),
                 };
-                entry.keep_notes(&parts, &note);
+                entry.keep_notes(subscriber, &parts, &note);
             }
         }
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
@@ -194,7 +207,7 @@ impl Driver {
     }
 
     /// Ends the session of a subscriber that harms others: what is out comes again.
-    fn cut_off(&mut self, subscriber: Subscriber, why: End) {
+    pub(super) fn cut_off(&mut self, subscriber: Subscriber, why: End) {
         if let Some(mut attached) = self.subscribers.detach(subscriber) {
             tracing::warn!(
                 subscription = self.parts.subscription.name,
@@ -236,22 +249,6 @@ impl Driver {
             }
             Departure::Lost => {
                 tracing::info!(subscriber = %attached.name, session = subscriber.0, "subscriber lost");
-            }
-        }
-    }
-
-    /// **L6**: leaving is never an ack.
-    fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
-        let now = self.now();
-        for generation in self.lanes.generations() {
-            if let Some(entry) = self.lanes.touch(generation) {
-                match how {
-                    Departure::Closed => {
-                        entry.lane.handle_subscriber_closed(now, subscriber);
-                        entry.lane.commit_soon(now);
-                    }
-                    Departure::Lost => entry.lane.handle_subscriber_lost(now, subscriber),
-                }
             }
         }
     }

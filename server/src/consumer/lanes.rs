@@ -7,12 +7,15 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time,
-    VerdictResult,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Policy, Position, Start,
+    Subscriber, Time, VerdictResult,
 };
 
 use super::{bodies::Bodies, handle::LaneLabel};
-use crate::broker::{Assigned, Commit, TopicPartition};
+use crate::{
+    broker::{Assigned, Commit, TopicPartition},
+    config::Delivery,
+};
 
 /// What a subscriber said about a record that is not settled yet, for its dead letter.
 #[derive(Clone, Debug)]
@@ -25,13 +28,14 @@ pub(super) struct Note {
 /// One lane with what it needs around it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) lane: Lane,
+    pub(super) lane: Kind,
     pub(super) partition: TopicPartition,
     /// The number that verdicts name it by.
     number: u64,
     pub(super) bodies: Bodies,
-    /// By offset; an entry goes when its record is settled.
-    pub(super) notes: BTreeMap<u64, Note>,
+    /// By offset and, where each subscriber has its own say, by subscriber; an entry
+    /// goes when its record is settled.
+    notes: BTreeMap<(u64, Option<Subscriber>), Note>,
     /// Granted to the consumer and not fetched yet.
     pub(super) granted: Grant,
     /// Number of the last seek: chunks of an earlier one are void.
@@ -43,6 +47,8 @@ pub(super) struct Entry {
     pub(super) start: Option<Position>,
     /// It cannot be read until an operator acts: nothing is granted or taken.
     pub(super) failed: bool,
+    /// Its bytes leave no room to fetch, as the lane was last told.
+    pub(super) full: bool,
     /// Told to subscribers and the log, so that each change is told once.
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
@@ -118,11 +124,12 @@ impl Entry {
     }
 
     /// Keeps what was said about the records that a verdict applied to.
-    pub(super) fn keep_notes(&mut self, parts: &[Answer], note: &Note) {
+    pub(super) fn keep_notes(&mut self, from: Subscriber, parts: &[Answer], note: &Note) {
+        let from = self.lane.is_broadcast().then_some(from);
         for part in parts {
             if part.result == VerdictResult::Applied {
                 for offset in self.bodies.offsets(part.range) {
-                    self.notes.insert(offset.get(), note.clone());
+                    self.notes.insert((offset.get(), from), note.clone());
                 }
             }
         }
@@ -133,18 +140,20 @@ impl Entry {
         if self.notes.is_empty() {
             return;
         }
-        let settled: Vec<u64> = self
+        let settled: Vec<(u64, Option<Subscriber>)> = self
             .notes
-            .range(range.first().get()..range.end().get())
-            .map(|(offset, _)| *offset)
+            .range((range.first().get(), None)..(range.end().get(), None))
+            .map(|(of, _)| *of)
             .collect();
-        for offset in settled {
-            self.notes.remove(&offset);
+        for of in settled {
+            self.notes.remove(&of);
         }
     }
 
+    /// What was said about the record that is given up, by who gave it up.
     pub(super) fn note(&self, offset: Offset) -> Option<&Note> {
-        self.notes.get(&offset.get())
+        let of = self.lane.refusal(offset).map(|refusal| refusal.subscriber);
+        self.notes.get(&(offset.get(), of))
     }
 }
 
@@ -153,7 +162,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
+    pub(super) fn assign(&mut self, policy: Policy, delivery: Delivery, assigned: Assigned) {
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -162,9 +171,15 @@ impl Lanes {
             committed: assigned.committed,
             seed: fastrand::u64(..),
         };
+        let lane = match delivery {
+            Delivery::Competing => Kind::Competing(Box::new(Lane::new(policy, start))),
+            Delivery::Broadcast(sharing) => {
+                Kind::Broadcast(Box::new(Broadcast::new(policy, sharing, start)))
+            }
+        };
         let number = self.numbers.next();
         let entry = Entry {
-            lane: Lane::new(policy, start),
+            lane,
             partition: assigned.partition,
             number,
             bodies: Bodies::default(),
@@ -175,6 +190,7 @@ impl Lanes {
             drained: false,
             start: assigned.start,
             failed: false,
+            full: false,
             held: false,
             fetched: None,
             starved: false,

@@ -84,6 +84,7 @@ impl Driver {
             self.stopping.filter(|_| self.membership.is_staying()),
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.cohort_due(now),
         ]
         .into_iter()
         .flatten()
@@ -134,6 +135,7 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }

@@ -6,6 +6,7 @@
 
 mod bodies;
 mod budget;
+mod cohort;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -13,8 +14,10 @@ mod effects;
 mod episode;
 mod events;
 mod handle;
+mod identities;
 mod inputs;
 mod lanes;
+mod members;
 mod membership;
 mod shown;
 mod subscribers;

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     bodies::Size,
     handle::{Attach, Credit, End, Outbound},
+    identities::Identities,
     shown::ShownSubscriber,
 };
 
@@ -66,6 +67,8 @@ pub(super) struct Subscribers {
     attached: HashMap<Subscriber, Attached>,
     /// In the order of their turns: who got a batch goes to the end.
     turns: Vec<Subscriber>,
+    /// Broadcast: who is who across sessions.
+    identities: Identities,
 }
 
 /// What a subscriber may be given now.
@@ -107,6 +110,39 @@ impl Attached {
 }
 
 impl Subscribers {
+    /// Whose input a session's is.
+    pub(super) fn identity(&self, session: Subscriber) -> Subscriber {
+        self.identities.of(session)
+    }
+
+    /// Broadcast: gives the session of that name the identity that it had before, if
+    /// something is kept for it, or a new one. `None` if the name is attached.
+    pub(super) fn identify(
+        &mut self,
+        now: Time,
+        session: Subscriber,
+        name: &Arc<str>,
+    ) -> Option<Subscriber> {
+        self.identities.forget_overdue(now);
+        self.identities.begin(session, name)
+    }
+
+    /// Broadcast: its session is over; the name is remembered until then, if at all.
+    pub(super) fn forget(&mut self, subscriber: Subscriber, at: Option<Time>) {
+        self.identities.end(subscriber, at);
+    }
+
+    /// The name of a subscriber that is attached or remembered.
+    pub(super) fn name(&self, subscriber: Subscriber) -> Option<Arc<str>> {
+        let attached = self.attached.get(&subscriber).map(|a| Arc::clone(&a.name));
+        attached.or_else(|| self.identities.name(subscriber))
+    }
+
+    /// How many are attached.
+    pub(super) fn len(&self) -> usize {
+        self.attached.len()
+    }
+
     pub(super) fn attach(&mut self, attach: Attach) {
         self.turns.push(attach.subscriber);
         self.attached.insert(
@@ -187,6 +223,12 @@ impl Subscribers {
             .get(&subscriber)
             .filter(|a| !alone || a.out.records == 0)
             .and_then(|a| a.allowance(subscriber, first_record))
+    }
+
+    /// Whether `subscriber` never accepts a record of `bytes`.
+    pub(super) fn refuses(&self, subscriber: Subscriber, bytes: u64) -> bool {
+        let attached = self.attached.get(&subscriber);
+        attached.is_some_and(|a| a.max_batch_bytes < bytes)
     }
 
     /// Whether somebody is attached and nobody accepts a record of `bytes`.

@@ -70,6 +70,8 @@ impl Harness {
         match *command {
             Command::Append { count, gaps } => self.world.append(count, gaps),
             Command::Fetch { count } => self.fetch(count),
+            Command::Sift { count, which, how } => self.sift(count, which, how),
+            Command::Expire { count, how } => self.expire(count, how),
             Command::FetchAgain { back, count } => self.fetch_again(back, count),
             Command::Dispatch {
                 to,

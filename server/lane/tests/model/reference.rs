@@ -50,6 +50,7 @@ pub(crate) enum Is {
 pub(crate) enum Outcome {
     Acked,
     Refused,
+    Filtered,
     Gone,
 }
 

@@ -33,8 +33,7 @@ async fn a_record_as_large_as_the_credit_does_not_starve_behind_a_busy_lane() {
             answered += 1;
             open.extend(peer.batch_within(Duration::from_millis(10)).await);
         }
-        let got: Vec<Got> = open.drain(..).collect();
-        peer.ack(&got).await;
+        peer.ack(&open).await;
         let more = peer.batch().await;
         assert!(
             more.iter().all(|got| got.lane == busy),

@@ -13,6 +13,8 @@ use tokio::{
 
 use super::*;
 
+mod broadcast;
+mod cohort;
 mod commit;
 mod delivery;
 mod fairness;
@@ -64,6 +66,8 @@ fn configured(order: Order) -> Subscription {
         window_bytes: 1 << 20,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
+        cohort_grace: Duration::ZERO,
+        min_subscribers: 1,
         dead_letter: Some(DeadLetter {
             topic: "orders.dead-letter".to_owned(),
             producer_properties: Vec::new(),
@@ -77,6 +81,10 @@ fn start(broker: &Memory, order: Order) -> Handle {
     if broker.with(|state| state.latest) {
         subscription.start = StartAt::Latest;
     }
+    start_with(broker, subscription)
+}
+
+fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
     spawn(Parts {
         subscription: Arc::new(subscription),
         connect: Arc::new(broker.clone()),
@@ -105,12 +113,16 @@ struct Got {
 
 impl Peer {
     async fn attach(handle: &Handle, number: u64, records: u64) -> Self {
+        Self::attach_as(handle, number, &format!("peer-{number}"), records).await
+    }
+
+    async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
         let subscriber = Subscriber(number);
         let attach = Attach {
             subscriber,
-            name: Arc::from(format!("peer-{number}")),
+            name: Arc::from(name),
             credit: Credit {
                 records,
                 bytes: 1 << 20,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    CommitOutcome, DeadLetterOutcome, Offset, Order, Position, Return, SeekOutcome, Subscriber,
-    Target, Time, Verdict, VerdictResult,
+    Cause, CommitOutcome, DeadLetterOutcome, Offset, OnExpired, Order, Position, Return,
+    SeekOutcome, Subscriber, Target, Time, Verdict, VerdictResult,
 };
 
 use super::{Harness, range};
-use crate::{reference::Is, world::key_of};
+use crate::{commands::How, reference::Is, world::key_of};
 
 impl Harness {
     pub(super) fn oversize(&mut self) {
@@ -51,6 +51,45 @@ impl Harness {
         let keys: Vec<Option<u64>> = (run.0..run.1).map(key_of).collect();
         self.lane.handle_fetched_keyed(self.now, range(run), &keys);
         self.reference.fetched(self.now, run.0, run.1);
+        self.compare();
+    }
+
+    pub(super) fn sift(&mut self, count: u64, which: u16, how: How) {
+        if self.world.seek.is_some() {
+            return;
+        }
+        let room = u64::from(self.lane.room());
+        for run in self.world.fetch(count.min(room)) {
+            self.pass_in(run);
+            for offset in (run.0..run.1).filter(|offset| which >> (offset % 16) & 1 == 1) {
+                self.take_out(offset, how);
+            }
+        }
+    }
+
+    pub(super) fn expire(&mut self, count: u64, how: How) {
+        if let Some(ready) = self.lane.ready() {
+            let first = ready.range.first().get();
+            for offset in first..(first + count).min(ready.range.end().get()) {
+                self.take_out(offset, how);
+            }
+        }
+    }
+
+    fn take_out(&mut self, offset: u64, how: How) {
+        let expected = self.reference.taken_out(self.now, offset, how);
+        let settles = matches!(how, How::Filtered | How::ExpiredDropped);
+        if expected && settles {
+            self.world.answered.insert(offset);
+        }
+        let (now, one) = (self.now, range((offset, offset + 1)));
+        let taken = match how {
+            How::Filtered => self.lane.handle_filtered(now, one),
+            How::Unfit => self.lane.handle_unfit(now, one, Cause::Content),
+            How::Expired => self.lane.handle_expired(now, one, OnExpired::DeadLetter),
+            How::ExpiredDropped => self.lane.handle_expired(now, one, OnExpired::Drop),
+        };
+        assert_eq!(taken, u64::from(expected), "{offset} taken out: {how:?}");
         self.compare();
     }
 

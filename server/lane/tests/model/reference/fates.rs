@@ -31,13 +31,21 @@ impl Reference {
     }
 
     pub(super) fn dispose(&mut self, offset: u64, cause: Cause) {
-        match self.policy.on_reject {
+        match self.route(cause) {
             OnReject::DeadLetter => self.ask_letter(offset, cause),
             OnReject::Drop => {
                 self.did.push(Did::Dropped(offset, cause));
                 self.settle(offset, Outcome::Refused);
             }
             OnReject::Hold => self.record(offset).is = Is::Held,
+        }
+    }
+
+    pub(super) fn route(&self, cause: Cause) -> OnReject {
+        if cause == Cause::Expired {
+            OnReject::DeadLetter
+        } else {
+            self.policy.on_reject
         }
     }
 

@@ -94,7 +94,7 @@ impl Reference {
                 Is::Acked(_) => {}
                 Is::Refused(cause, _) => {
                     self.dispose(offset, cause);
-                    all_settled &= self.policy.on_reject == OnReject::Drop;
+                    all_settled &= self.route(cause) == OnReject::Drop;
                 }
                 Is::Letter(..) | Is::Held => all_settled = false,
                 _ => break,

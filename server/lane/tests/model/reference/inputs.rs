@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Cause, CommitOutcome, DeadLetterOutcome, Return, SeekOutcome, Time};
 
 use super::{Did, Is, Life, Outcome, Record, Reference, Rewind};
+use crate::commands::How;
 
 impl Reference {
     pub(crate) fn fetched(&mut self, now: Time, first: u64, end: u64) {
@@ -124,6 +125,26 @@ impl Reference {
             self.give_up(offset, Cause::Oversize, None);
         }
         self.finish(now);
+    }
+
+    /// The record at `offset` is not to be handed out; whether that comes in time.
+    pub(crate) fn taken_out(&mut self, now: Time, offset: u64, how: How) -> bool {
+        let is_fresh = self.records.get(&offset).is_some_and(|r| r.deliveries == 0);
+        let concerns = match how {
+            How::Filtered | How::Unfit => true,
+            How::Expired | How::ExpiredDropped => is_fresh,
+        };
+        let is_here = matches!(self.is(offset), Some(Is::Ready | Is::Behind));
+        if self.life == Life::Done || !is_here || !concerns {
+            return false;
+        }
+        match how {
+            How::Filtered | How::ExpiredDropped => self.settle(offset, Outcome::Filtered),
+            How::Unfit => self.give_up(offset, Cause::Content, None),
+            How::Expired => self.give_up(offset, Cause::Expired, None),
+        }
+        self.finish(now);
+        true
     }
 
     pub(crate) fn letter(&mut self, now: Time, offset: u64, outcome: DeadLetterOutcome) {

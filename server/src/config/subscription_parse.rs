@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    DeadLetter, Delivery, StartAt, Subscription, checks,
+    DeadLetter, Delivery, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -24,6 +24,7 @@ pub(super) fn subscription(
     let delivery = delivery(reader, name);
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+    let intake = intake_parse::intake(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
     let cohort_grace = reader.read(&options::COHORT_GRACE, name, value::duration);
@@ -48,6 +49,7 @@ pub(super) fn subscription(
         delivery: delivery?,
         policy: policy?,
         window_bytes: window_bytes?,
+        intake: intake?,
         linger: linger?,
         revoke_drain: revoke_drain?,
         cohort_grace: cohort_grace?,
@@ -149,13 +151,9 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
 }
 
 fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
-    let delivery = reader.given(&options::DELIVERY, name).and_then(Node::text);
-    let is_broadcast = delivery == Some("broadcast");
-    let order = if is_broadcast && reader.given(&options::ORDER, name).is_none() {
-        // A broadcast keeps the order of the lane unless it is told otherwise.
-        Some("lane")
-    } else {
-        reader.read(&options::ORDER, name, value::choice)
+    let order = match reader.given(&options::ORDER, name) {
+        Some(_) => reader.read(&options::ORDER, name, value::choice),
+        None => Some(default_order(reader, name)),
     };
     let skip_acked = reader.read(&options::SKIP_ACKED, name, value::flag);
     let key_share = reader.read(&options::KEY_SHARE, name, value::float);
@@ -184,6 +182,16 @@ fn thousandths(part: f64) -> u16 {
     (1..=1000)
         .find(|n| f64::from(*n) >= part.mul_add(1000.0, -0.5))
         .unwrap_or(1000)
+}
+
+/// A broadcast keeps the order of the lane unless it is told otherwise.
+fn default_order(reader: &Reader<'_>, name: &str) -> &'static str {
+    let delivery = reader.given(&options::DELIVERY, name).and_then(Node::text);
+    if delivery == Some("broadcast") {
+        "lane"
+    } else {
+        "key"
+    }
 }
 
 fn backoff_of_dead_letters(reader: &mut Reader<'_>, name: &str) -> Option<Backoff> {

@@ -73,15 +73,26 @@ impl Driver {
         if !entry.lane.has_ready() {
             return Outcome::Nothing;
         }
-        let mut passed_over = None;
+        let mut passed_over = Vec::new();
         for subscriber in self.subscribers.with_room(generation) {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
             let Some(ready) = entry.lane.ready_for(subscriber) else {
+                self.subscribers.release(subscriber, generation);
                 continue;
             };
+            // Nobody else can take it.
+            let is_its_own = ready.owner.is_some() || entry.lane.is_broadcast();
             let first = ready.range.first();
+            if ready.delivery == 1
+                && self.expire(now, generation, subscriber, OffsetRange::one(first))
+            {
+                return Outcome::Moved;
+            }
+            let Some(entry) = self.lanes.get(generation) else {
+                return Outcome::Nothing;
+            };
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
             // Where each has its own, each record is its own to refuse.
             let is_oversize = if entry.lane.is_broadcast() {
@@ -98,17 +109,47 @@ impl Driver {
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
                 self.hand_out(now, generation, ready, allowance);
-                self.subscribers.release_from(generation);
+                self.subscribers.release(subscriber, generation);
                 return Outcome::Moved;
             }
-            if self.subscribers.accepts(subscriber, first_bytes) {
-                passed_over = passed_over.or(Some(subscriber));
+            if !self.subscribers.accepts(subscriber, first_bytes) {
+                continue;
+            }
+            if is_its_own {
+                self.subscribers.reserve(now, subscriber, generation);
+            } else {
+                passed_over.push(subscriber);
             }
         }
-        if let Some(subscriber) = passed_over {
-            self.subscribers.reserve(now, subscriber, generation);
+        if !self.subscribers.is_any_reserved_for(generation) {
+            passed_over
+                .into_iter()
+                .find(|of| self.subscribers.reserve(now, *of, generation));
         }
         Outcome::Blocked
+    }
+
+    /// The last look at the age of records that never went out. Whether some are too
+    /// old, and have left the line.
+    fn expire(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> bool {
+        let intake = &self.parts.subscription.intake;
+        intake.max_age.is_some()
+            && self.lanes.touch(generation).is_some_and(|entry| {
+                self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    subscriber,
+                    range,
+                )
+            })
     }
 
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
@@ -157,6 +198,20 @@ impl Driver {
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
+            let intake = &self.parts.subscription.intake;
+            if ready.delivery == 1
+                && self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    to.subscriber,
+                    range,
+                )
+            {
+                // What is ready now is another matter: the lane's next turn is soon.
+                break;
+            }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
@@ -181,6 +236,9 @@ impl Driver {
                 .lane
                 .ready_for(to.subscriber)
                 .filter(|more| !ready.alone && !more.alone && !is_full);
+        }
+        if batch.ranges.is_empty() {
+            return;
         }
         self.subscribers.take(to.subscriber, total, first.alone);
         // Its allowance says that the outbox has room.

@@ -79,6 +79,14 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+const fn on_reject(on_reject: OnReject) -> &'static str {
+    match on_reject {
+        OnReject::DeadLetter => "dead_letter",
+        OnReject::Drop => "drop",
+        OnReject::Hold => "hold",
+    }
+}
+
 /// `none` where keys have no order.
 fn key_share(order: Order) -> String {
     match order {
@@ -104,11 +112,6 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         Delivery::Competing => "competing",
         Delivery::Broadcast(_) => "broadcast",
     };
-    let on_reject = match policy.on_reject {
-        OnReject::DeadLetter => "dead_letter",
-        OnReject::Drop => "drop",
-        OnReject::Hold => "hold",
-    };
     let mut settings = vec![
         ("cluster", subscription.cluster.clone()),
         ("topics", subscription.topics.join(",")),
@@ -122,7 +125,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("max_attempts", policy.max_attempts.to_string()),
         ("max_deliveries", policy.max_deliveries.to_string()),
         ("backoff", backoff(policy.backoff)),
-        ("on_reject", on_reject.to_owned()),
+        ("on_reject", on_reject(policy.on_reject).to_owned()),
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
@@ -133,6 +136,11 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
+        ("commit.ack_map", (subscription.map_bytes > 0).to_string()),
+        (
+            "commit.metadata_bytes",
+            (subscription.map_bytes / 3 * 4).to_string(),
+        ),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
     if let Delivery::Broadcast(sharing) = subscription.delivery {

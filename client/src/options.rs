@@ -38,6 +38,8 @@ pub struct Builder {
     pub(crate) ack_deadline: Option<Duration>,
     pub(crate) confirm: Confirm,
     pub(crate) filter: String,
+    pub(crate) resumable: bool,
+    pub(crate) takeover: bool,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
     pub(crate) keepalive_interval: Duration,
@@ -63,6 +65,8 @@ impl Builder {
             ack_deadline: None,
             confirm: Confirm::Problems,
             filter: String::new(),
+            resumable: true,
+            takeover: false,
             stream_window: 4 << 20,
             connection_window: 8 << 20,
             keepalive_interval: Duration::from_secs(20),
@@ -117,6 +121,23 @@ impl Builder {
     /// gateway refuses the stream. Without it, whatever the subscription has.
     pub fn filter(mut self, expression: impl Into<String>) -> Self {
         self.filter = expression.into();
+        self
+    }
+
+    /// Sets whether what is in hand outlives a broken stream (it does unless this says
+    /// `false`): the gateway then keeps it for its `resume_grace`, 30 s by default,
+    /// before anybody else gets it. Without it, a lost connection hands it out again at
+    /// once, and verdicts on it no longer count.
+    pub fn resumable(mut self, resumable: bool) -> Self {
+        self.resumable = resumable;
+        self
+    }
+
+    /// Takes the place of another stream with the same [`subscriber_id`](Self::subscriber_id)
+    /// when it first connects; that one ends for good. Without it, the gateway refuses
+    /// a second one, and this subscriber tries again until the other has gone.
+    pub fn takeover(mut self, takeover: bool) -> Self {
+        self.takeover = takeover;
         self
     }
 
@@ -260,6 +281,8 @@ impl Builder {
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
             filter: self.filter.clone(),
+            resumable: self.resumable,
+            ..v1::Open::default()
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{Generation, Offset, Time};
+use ackgate_lane::{Fence, Generation, Offset, Time};
 use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt as _},
@@ -79,8 +79,14 @@ pub(super) struct Driver {
     /// A lane could not be granted anything for want of memory.
     pub(super) starved: bool,
     pub(super) durable: Durable,
+    /// Something happened that may move leases.
+    pub(super) leases_moved: bool,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
+    /// Whether the group may have given the lanes away.
+    pub(super) fence: Fence,
+    /// Bytes counted in the gateway's budget for what is fetched ahead.
+    pub(super) prefetch: u64,
     pub(super) tally: Tally,
     counts: watch::Sender<Counts>,
 }
@@ -92,6 +98,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let (state, states) = watch::channel(State::Away);
     let (counts, counted) = watch::channel(Counts::default());
     let subscription = Arc::clone(&parts.subscription);
+    let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
         parts,
         inputs,
@@ -107,8 +114,11 @@ pub fn spawn(parts: Parts) -> Handle {
         eligible: false,
         starved: false,
         durable: Durable::default(),
+        leases_moved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
+        fence,
+        prefetch: 0,
         tally: Tally::default(),
         counts,
     };
@@ -173,12 +183,17 @@ impl Driver {
     fn turn(&mut self) {
         let now = self.now();
         for generation in self.lanes.due(now) {
+            self.lapse_lease(now, generation);
             if let Some(entry) = self.lanes.touch(generation) {
                 entry.lane.handle_timeout(now);
             }
             self.open_gate(now, generation);
         }
+        self.step_fence(now);
+        self.end_absences(now, false);
         self.follow_eligibility(now);
+        self.carry_out(now);
+        self.spread_leases(now);
         self.carry_out(now);
         self.dispatch(now);
         self.carry_out(now);
@@ -206,7 +221,6 @@ impl Driver {
 
     /// Ends a session in order: after what waits in its outbox.
     pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
-        self.subscribers.forget(subscriber, None);
         if let Some(mut attached) = self.subscribers.detach(subscriber)
             && !attached.send(Outbound::End(end))
         {

@@ -38,6 +38,7 @@ impl Driver {
             {
                 entry.bodies.release_below(floor);
             }
+            self.see_lease_answered(generation);
             self.watch_bytes(now, generation);
             self.grant(generation);
             self.recount(generation);
@@ -260,11 +261,15 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
+        let counts = &mut self.tally.counts;
+        counts.lost = counts.lost.saturating_add(range.len());
         tracing::error!(
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             first = range.first().get(),
             last = range.last().get(),
+            offsets = range.len(),
+            total = counts.lost,
             "records vanished from the log before they were settled"
         );
         let news = notice(entry.label(), NoticeKind::LostRange, Some(range), "");
@@ -312,7 +317,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
-        if entry.failed {
+        if entry.failed || entry.is_unclaimed() {
             return;
         }
         let room = entry.gate.room(entry.lane.room());

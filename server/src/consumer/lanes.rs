@@ -1,13 +1,15 @@
 //! The lanes that this gateway owns, each with its retained records, its grants
 //! and what is known of its deliveries; and the index of their deadlines.
 
+mod whose;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
 use ackgate_lane::{
-    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Position, Start,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Lease, Offset, OffsetRange, Position, Start,
     Subscriber, Time, VerdictResult,
 };
 
@@ -32,6 +34,8 @@ pub(super) struct Entry {
     pub(super) partition: TopicPartition,
     /// The number that verdicts name it by.
     number: u64,
+    /// Whose the lane is, where it belongs to one subscriber at a time.
+    pub(super) lease: Option<Lease>,
     pub(super) bodies: Bodies,
     /// Fetched and not shown to the lane yet.
     pub(super) gate: Gate,
@@ -55,6 +59,10 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The end of its log, as far as it is known, markers included.
+    pub(super) head: Option<Position>,
+    /// What the log told while records from before it waited at the gate.
+    pub(super) told: Told,
     /// It gets no grant for want of memory.
     pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
@@ -62,6 +70,15 @@ pub(super) struct Entry {
     dirty: bool,
     queued: bool,
     timeout: Option<Time>,
+}
+
+/// What a log told of itself that the lane has not heard yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// It begins here now.
+    pub(super) oldest: Option<Position>,
+    /// It ends here.
+    pub(super) end: Option<Position>,
 }
 
 /// Records and bytes that may still be fetched.
@@ -82,6 +99,8 @@ pub(super) struct Lanes {
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
     by_number: HashMap<u64, Generation>,
+    /// The epoch of each lane that was ever here; as many as the topics' partitions.
+    epochs: HashMap<TopicPartition, Epoch>,
     numbers: Numbers,
 }
 
@@ -125,6 +144,23 @@ impl Entry {
         }
     }
 
+    /// Whether `subscriber` may be given its records.
+    pub(super) fn may_take(&self, subscriber: Subscriber) -> bool {
+        self.lease.is_none_or(|lease| lease.may_take(subscriber))
+    }
+
+    /// Whether there is nobody to fetch for.
+    pub(super) fn is_unclaimed(&self) -> bool {
+        self.lease.is_some_and(|lease| lease.holder().is_none())
+    }
+
+    /// When it has to be woken.
+    fn timeout(&self) -> Option<Time> {
+        let lease = self.lease.and_then(|lease| lease.until());
+        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
+        due.into_iter().flatten().min()
+    }
+
     /// Bytes of records that are fetched and not settled.
     pub(super) const fn retained(&self) -> u64 {
         self.bodies.retained() + self.gate.bytes()
@@ -134,7 +170,24 @@ impl Entry {
     pub(super) fn forget_fetched(&mut self) {
         self.bodies.clear();
         self.gate.clear();
+        self.told = Told::default();
         self.fetched = None;
+    }
+
+    /// Tells the lane what its log told, once it has heard of all records from before
+    /// that; `next` is about to be passed on, `None`: nothing is.
+    pub(super) fn hear_of_log(&mut self, now: Time, next: Option<Position>) {
+        let waits = self.gate.bytes() > 0;
+        let due = |at: &Position| match next {
+            Some(next) => next >= *at,
+            None => !waits,
+        };
+        if let Some(oldest) = self.told.oldest.take_if(|at| due(at)) {
+            self.lane.handle_gone(now, oldest);
+        }
+        if let Some(end) = self.told.end.take_if(|at| due(at)) {
+            self.lane.handle_end(now, end);
+        }
     }
 
     /// Keeps what was said about the records that a verdict applied to.
@@ -171,16 +224,22 @@ impl Entry {
     }
 }
 
-/// Resets, which start a new epoch, are not available yet.
+/// Of a lane that no reset is known of.
 const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
     pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
+        let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
+        let known = self.epochs.entry(assigned.partition.clone());
+        let epoch = known.or_insert(FIRST_EPOCH);
+        if assigned.anew.is_some() {
+            epoch.0 += 1;
+        }
         let start = Start {
             generation,
-            epoch: FIRST_EPOCH,
+            epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
@@ -194,11 +253,14 @@ impl Lanes {
                 start,
             ))),
         };
+        // What was committed may tell of a later epoch than this process knows.
+        self.epochs.insert(assigned.partition.clone(), lane.epoch());
         let number = self.numbers.next();
         let entry = Entry {
             lane,
             partition: assigned.partition,
             number,
+            lease: leased.then(Lease::default),
             bodies: Bodies::default(),
             gate: Gate::default(),
             notes: BTreeMap::new(),
@@ -211,6 +273,8 @@ impl Lanes {
             full: false,
             held: false,
             fetched: None,
+            head: None,
+            told: Told::default(),
             starved: false,
             counted: 0,
             dirty: false,
@@ -294,8 +358,7 @@ impl Lanes {
         let Some(entry) = self.entries.get_mut(&generation) else {
             return;
         };
-        let due = [entry.lane.poll_timeout(), entry.gate.due()];
-        let timeout = due.into_iter().flatten().min();
+        let timeout = entry.timeout();
         if timeout != entry.timeout {
             if let Some(old) = entry.timeout {
                 self.timeouts.remove(&(old, generation));

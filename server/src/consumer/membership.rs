@@ -84,6 +84,9 @@ impl Driver {
             self.stopping.filter(|_| self.membership.is_staying()),
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.fence.due().filter(|_| self.lanes.len() > 0),
+            self.subscribers.next_absence(),
+            self.leases_moved.then_some(now),
             self.cohort_due(now),
         ]
         .into_iter()
@@ -157,6 +160,8 @@ impl Driver {
         // Of several stops the earliest deadline holds.
         let deadline = self.stopping.map_or(asked, |before| before.min(asked));
         self.stopping = Some(deadline);
+        // Nobody comes back to a gateway that stops: what is out to them is not awaited.
+        self.end_absences(now, true);
         for subscriber in self.subscribers.ids() {
             let _missed = self.subscribers.inform(subscriber, Outbound::Drain(drain));
         }
@@ -195,6 +200,9 @@ impl Driver {
     /// The consumer has gone: whatever lanes it had are gone with it.
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
+        let now = self.now();
+        self.fence.end_blind(now);
+        self.count_prefetch(0);
         let left = self.lanes.generations();
         self.lanes_gone(&left);
         self.state.send_replace(State::Away);

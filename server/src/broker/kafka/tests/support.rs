@@ -77,6 +77,11 @@ pub(in crate::broker::kafka) fn subscription(
         linger: Duration::ZERO,
         intake: crate::config::Intake::default(),
         revoke_drain: Duration::from_secs(5),
+        resume_grace: Duration::from_secs(30),
+        lease: crate::config::Lease {
+            duration: Duration::from_secs(30),
+            beat: Duration::from_secs(10),
+        },
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: None,
@@ -212,12 +217,19 @@ impl Member {
         }
     }
 
-    /// Whether nothing but news of the cluster comes for a while.
+    /// Whether nothing but news of the cluster and its logs comes for a while.
     pub(in crate::broker::kafka) async fn quiet(&mut self, how_long: Duration) -> bool {
+        let end = tokio::time::Instant::now() + how_long;
         loop {
-            match timeout(how_long, self.events.recv()).await {
+            match tokio::time::timeout_at(end, self.events.recv()).await {
                 Err(_) => return true,
-                Ok(Some(Event::Cluster(_))) => {}
+                Ok(Some(
+                    Event::Cluster(_)
+                    | Event::Contact { .. }
+                    | Event::Heads(_)
+                    | Event::Prefetch { .. }
+                    | Event::AtEnd { .. },
+                )) => {}
                 Ok(_) => return false,
             }
         }

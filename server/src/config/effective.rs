@@ -79,6 +79,15 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+fn start(start: &StartAt) -> String {
+    match start {
+        StartAt::Earliest => "earliest".to_owned(),
+        StartAt::Latest => "latest".to_owned(),
+        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
+        StartAt::Fail => "fail".to_owned(),
+    }
+}
+
 const fn on_reject(on_reject: OnReject) -> &'static str {
     match on_reject {
         OnReject::DeadLetter => "dead_letter",
@@ -97,12 +106,6 @@ fn key_share(order: Order) -> String {
 
 fn subscription(subscription: &Subscription) -> (String, String) {
     let policy = &subscription.policy;
-    let start = match subscription.start {
-        StartAt::Earliest => "earliest".to_owned(),
-        StartAt::Latest => "latest".to_owned(),
-        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
-        StartAt::Fail => "fail".to_owned(),
-    };
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
         Order::Key { .. } => ("key", false),
@@ -116,7 +119,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("cluster", subscription.cluster.clone()),
         ("topics", subscription.topics.join(",")),
         ("group", subscription.group.clone()),
-        ("start", start),
+        ("start", start(&subscription.start)),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
         ("key_share", key_share(policy.order)),

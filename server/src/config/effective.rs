@@ -79,6 +79,23 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+fn start(start: &StartAt) -> String {
+    match start {
+        StartAt::Earliest => "earliest".to_owned(),
+        StartAt::Latest => "latest".to_owned(),
+        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
+        StartAt::Fail => "fail".to_owned(),
+    }
+}
+
+const fn on_reject(on_reject: OnReject) -> &'static str {
+    match on_reject {
+        OnReject::DeadLetter => "dead_letter",
+        OnReject::Drop => "drop",
+        OnReject::Hold => "hold",
+    }
+}
+
 /// `none` where keys have no order.
 fn key_share(order: Order) -> String {
     match order {
@@ -89,12 +106,6 @@ fn key_share(order: Order) -> String {
 
 fn subscription(subscription: &Subscription) -> (String, String) {
     let policy = &subscription.policy;
-    let start = match subscription.start {
-        StartAt::Earliest => "earliest".to_owned(),
-        StartAt::Latest => "latest".to_owned(),
-        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
-        StartAt::Fail => "fail".to_owned(),
-    };
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
         Order::Key { .. } => ("key", false),
@@ -104,16 +115,11 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         Delivery::Competing => "competing",
         Delivery::Broadcast(_) => "broadcast",
     };
-    let on_reject = match policy.on_reject {
-        OnReject::DeadLetter => "dead_letter",
-        OnReject::Drop => "drop",
-        OnReject::Hold => "hold",
-    };
     let mut settings = vec![
         ("cluster", subscription.cluster.clone()),
         ("topics", subscription.topics.join(",")),
         ("group", subscription.group.clone()),
-        ("start", start),
+        ("start", start(&subscription.start)),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
         ("key_share", key_share(policy.order)),
@@ -122,7 +128,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("max_attempts", policy.max_attempts.to_string()),
         ("max_deliveries", policy.max_deliveries.to_string()),
         ("backoff", backoff(policy.backoff)),
-        ("on_reject", on_reject.to_owned()),
+        ("on_reject", on_reject(policy.on_reject).to_owned()),
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),

@@ -76,7 +76,7 @@ impl Driver {
         if !entry.lane.has_ready() {
             return Outcome::Nothing;
         }
-        let mut passed_over = None;
+        let mut passed_over = Vec::new();
         for subscriber in self.subscribers.with_room(generation) {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
@@ -85,8 +85,11 @@ impl Driver {
                 continue;
             }
             let Some(ready) = entry.lane.ready_for(subscriber) else {
+                self.subscribers.release(subscriber, generation);
                 continue;
             };
+            // Nobody else can take it.
+            let is_its_own = ready.owner.is_some() || entry.lane.is_broadcast();
             let first = ready.range.first();
             if ready.delivery == 1 && self.expire(now, generation, subscriber, first) {
                 return Outcome::Moved;
@@ -113,15 +116,22 @@ impl Driver {
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
                 self.hand_out(now, generation, ready, allowance);
-                self.subscribers.release_from(generation);
+                self.subscribers.release(subscriber, generation);
                 return Outcome::Moved;
             }
-            if self.subscribers.accepts(subscriber, first_bytes) {
-                passed_over = passed_over.or(Some(subscriber));
+            if !self.subscribers.accepts(subscriber, first_bytes) {
+                continue;
+            }
+            if is_its_own {
+                self.subscribers.reserve(now, subscriber, generation);
+            } else {
+                passed_over.push(subscriber);
             }
         }
-        if let Some(subscriber) = passed_over {
-            self.subscribers.reserve(now, subscriber, generation);
+        if !self.subscribers.is_any_reserved_for(generation) {
+            passed_over
+                .into_iter()
+                .find(|of| self.subscribers.reserve(now, *of, generation));
         }
         Outcome::Blocked
     }

@@ -28,7 +28,6 @@ impl Driver {
             Input::Credit(session, credit) => {
                 if let Some(subscriber) = self.speaks(session) {
                     self.set_credit(subscriber, credit);
-                    self.leases_moved = true;
                 }
             }
             Input::Settle {
@@ -72,8 +71,7 @@ impl Driver {
                 ranges,
             } => self.sent(session, lane, &ranges),
             Input::Detach(session, how) => self.depart(session, how),
-            // Whoever asked may have gone.
-            Input::Show(answer) => drop(answer.send(self.shown())),
+            Input::Show(answer) => self.show(answer),
             Input::Stop(drain) => self.stop(drain),
         }
     }
@@ -118,6 +116,7 @@ impl Driver {
     /// A subscriber that takes nothing any more gives up its keys: others may go on with
     /// them.
     fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
+        self.leases_moved = true;
         if !self.subscribers.set_credit(subscriber, credit) {
             return;
         }

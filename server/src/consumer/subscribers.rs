@@ -204,20 +204,34 @@ impl Subscribers {
 
     /// Lets `subscriber` take nothing but from `lane` until what is ready there fits:
     /// otherwise small records of other lanes would take up what becomes free, and a
-    /// large one, or one that goes out alone, would wait for ever. One subscriber for
-    /// a lane, and for as long as a verdict may take: by then what it has is answered or
-    /// void, unless it is extended, and then it has to do with others for as long.
-    pub(super) fn reserve(&mut self, now: Time, subscriber: Subscriber, lane: Generation) {
-        let mut reserved = self.attached.values().filter_map(|a| a.reserved);
-        if reserved.any(|reservation| reservation.lane == lane) {
-            return;
-        }
-        if let Some(attached) = self.attached.get_mut(&subscriber)
-            && attached.reserved.is_none()
-            && attached.reservable <= now
-        {
+    /// large one, or one that goes out alone, would wait for ever. That lasts as long
+    /// as a verdict may take: by then what it has is answered or void, unless it is
+    /// extended, and then it has to do with others for as long.
+    ///
+    /// Says whether it does that now.
+    pub(super) fn reserve(&mut self, now: Time, subscriber: Subscriber, lane: Generation) -> bool {
+        let may = |a: &&mut Attached| a.reserved.is_none() && a.reservable <= now;
+        let attached = self.attached.get_mut(&subscriber).filter(may);
+        attached.is_some_and(|attached| {
             let until = now.after(attached.ack_deadline);
             attached.reserved = Some(Reservation { lane, until });
+            true
+        })
+    }
+
+    /// Whether somebody makes room for `lane`: of several that could take a record one
+    /// is enough.
+    pub(super) fn is_any_reserved_for(&self, lane: Generation) -> bool {
+        let mut reserved = self.attached.values().filter_map(|a| a.reserved);
+        reserved.any(|reservation| reservation.lane == lane)
+    }
+
+    /// `subscriber` makes no room for `lane` any more.
+    pub(super) fn release(&mut self, subscriber: Subscriber, lane: Generation) {
+        if let Some(attached) = self.attached.get_mut(&subscriber)
+            && attached.reserved.is_some_and(|r| r.lane == lane)
+        {
+            attached.reserved = None;
         }
     }
 

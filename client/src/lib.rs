@@ -98,6 +98,7 @@
 
 mod batch;
 mod delivery;
+mod durable;
 mod error;
 mod held;
 mod options;
@@ -112,6 +113,7 @@ mod writer;
 
 pub use batch::Batch;
 pub use delivery::Delivery;
+pub use durable::{Durable, NotDurable};
 pub use error::Error;
 pub use options::{Builder, Confirm};
 pub use record::{Record, TimestampType};

@@ -23,6 +23,10 @@ pub enum Confirm {
     Problems,
     /// Also a confirmation of every verdict message that was applied.
     Applied,
+    /// Also a confirmation of every verdict message, once what it did survives the loss
+    /// of the gateway: for [`Delivery::ack_durably`](crate::Delivery::ack_durably). Each
+    /// message makes the gateway commit, so give many verdicts before one is awaited.
+    Durable,
 }
 
 /// Options of a [`Subscriber`]; made by [`Subscriber::builder`].
@@ -278,6 +282,7 @@ impl Builder {
             confirm: match self.confirm {
                 Confirm::Problems => v1::Confirm::Unspecified,
                 Confirm::Applied => v1::Confirm::Applied,
+                Confirm::Durable => v1::Confirm::Durable,
             }
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),

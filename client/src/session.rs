@@ -101,6 +101,7 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
         } else {
             max_verdicts
         },
+        close_timeout: context.options.close_timeout,
         beat: settings.lease_beat.and_then(interval),
     };
     let writing = tokio::spawn(writer::write(Arc::clone(settler), requests, terms));
@@ -122,6 +123,9 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
         context.current.forget();
     }
     settler.end(broken);
+    if let Some(waits) = settler.waits() {
+        waits.end();
+    }
     finish(writing).await;
     end
 }
@@ -290,10 +294,19 @@ impl Session<'_> {
 
     fn settled(&self, settled: v1::Settled) {
         let counters = &self.context.counters;
-        if settled.answers.is_empty() && self.context.options.confirm == Confirm::Applied {
+        let confirms = match self.context.options.confirm {
+            Confirm::Problems => false,
+            Confirm::Applied | Confirm::Durable => true,
+        };
+        if settled.answers.is_empty() && confirms {
             add(&counters.confirmed, 1);
         }
+        let waits = self.context.settler.waits();
         for answer in settled.answers {
+            if let Some(waits) = waits {
+                let at = (answer.lane, answer.first_offset, answer.last_offset);
+                waits.problem(settled.sequence, at, ProblemKind::from(answer.result));
+            }
             let mut problem = Problem {
                 topic: String::new(),
                 partition: -1,
@@ -305,6 +318,9 @@ impl Session<'_> {
             self.context.settler.name_lane(answer.lane, &mut problem);
             tracing::debug!(?problem, "verdict changed nothing");
             counters.problem(problem);
+        }
+        if let Some(waits) = waits.filter(|_| !settled.more) {
+            waits.answered(settled.sequence);
         }
     }
 

@@ -17,8 +17,8 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use crate::{
-    Batch, Builder, Delivery, Error, Problem, Stats, reconnect, session::Context, settler::Settler,
-    stats::Counters,
+    Batch, Builder, Confirm, Delivery, Error, Problem, Stats, reconnect, session::Context,
+    settler::Settler, stats::Counters,
 };
 
 /// Time that the reader has beyond the close timeout to come to an end.
@@ -89,6 +89,7 @@ impl Subscriber {
             Arc::clone(&counters),
             options.flush_interval,
             options.flush_records,
+            options.confirm == Confirm::Durable,
         ));
         let context = Context {
             options,

@@ -20,6 +20,7 @@
 
 mod support;
 
+mod ack_map;
 mod broadcast;
 mod commit;
 mod config;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         delivery::cases(),
         broadcast::cases(),
         commit::cases(),
+        ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
         rebalance::cases(),

@@ -206,13 +206,22 @@ pub(super) fn settled(sequence: u64, answers: Vec<VerdictAnswer>, max_bytes: u64
         .unwrap_or(usize::MAX)
         .max(1);
     let answers: Vec<v1::VerdictAnswer> = answers.into_iter().filter_map(answer).collect();
-    let frame = |answers| Response::Settled(v1::Settled { sequence, answers }).into();
+    let frame = |answers, more| {
+        let settled = v1::Settled {
+            sequence,
+            answers,
+            more,
+        };
+        Response::Settled(settled).into()
+    };
     if answers.len() <= per_frame {
-        return vec![frame(answers)];
+        return vec![frame(answers, false)];
     }
+    let frames = answers.len().div_ceil(per_frame);
     answers
         .chunks(per_frame)
-        .map(|part| frame(part.to_vec()))
+        .enumerate()
+        .map(|(at, part)| frame(part.to_vec(), at + 1 < frames))
         .collect()
 }
 
@@ -349,6 +358,22 @@ mod tests {
             assert_eq!(valid.len(), 1, "{code}");
             assert_eq!(refused.first().map(|answer| answer.result), Some(Err(code)));
         }
+    }
+
+    #[test]
+    fn an_answer_in_parts_says_of_each_but_the_last_that_more_follow() {
+        let answers = vec![refusal(1, 2, None, "RANGE_INVALID"); 95];
+        let frames = settled(9, answers, 40 * ANSWER_BYTES);
+        let parts: Vec<(u64, usize, bool)> = frames
+            .into_iter()
+            .map(|frame| match frame {
+                Frame::Message(v1::SubscribeResponse {
+                    response: Some(Response::Settled(part)),
+                }) => (part.sequence, part.answers.len(), part.more),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(parts, [(9, 40, true), (9, 40, true), (9, 15, false)]);
     }
 
     #[test]

@@ -158,6 +158,18 @@ impl Window {
         range_of(at, run).map(|range| (range, run.slot))
     }
 
+    /// All runs that may be handed out, lowest first.
+    pub(crate) fn ready_runs(&self) -> impl Iterator<Item = OffsetRange> + '_ {
+        let run = |&at: &u64| range_of(at, *self.runs.get(&at)?);
+        self.ready.iter().filter_map(run)
+    }
+
+    /// All runs, lowest first.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (OffsetRange, Slot)> + '_ {
+        let run = |(&at, &run): (&u64, &Run)| range_of(at, run).map(|range| (range, run.slot));
+        self.runs.iter().filter_map(run)
+    }
+
     /// The lowest record that is given up and not settled.
     pub(crate) fn lowest_given_up(&self) -> Option<Offset> {
         self.given_up.first().map(|&first| Offset::new(first))

@@ -4,19 +4,20 @@
 //! **Boundary**: wiring only. Configuration comes in as a value; who asks for the
 //! stop is the caller's affair.
 
-use std::{collections::HashMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use ackgate_proto::server::gateway_service_server::GatewayServiceServer;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::Instant};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Server, server::TcpIncoming};
 
 use crate::{
     broker::{
-        self, Producer,
+        self, ErrorKind, Producer,
         kafka::{KafkaConnect, KafkaProducer},
     },
     config::{Cluster, Config, Listen, Shutdown, Subscription},
-    consumer::{self, Budget, Handle, Input, Parts},
+    consumer::{Budget, Handle, Input},
+    registry::{Made, Make, Registry},
     session::{Gate, Service},
 };
 
@@ -45,17 +46,9 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// A subscription names a cluster that is not configured.
-    #[error("subscriptions.{subscription}.cluster = {cluster:?}: no such cluster")]
-    NoCluster {
-        /// The subscription.
-        subscription: String,
-        /// The name it gives.
-        cluster: String,
-    },
-    /// The client library refuses the settings of a dead-letter producer.
-    #[error("subscriptions.{subscription}.dead_letter: {source}")]
-    Producer {
+    /// The client library refuses the settings of a subscription's clients.
+    #[error("subscriptions.{subscription}: {source}")]
+    Subscription {
         /// The subscription.
         subscription: String,
         /// The library's answer.
@@ -74,8 +67,35 @@ pub struct Gateway {
     listener: TcpListener,
     address: SocketAddr,
     gate: Gate,
-    subscriptions: HashMap<String, Handle>,
-    producers: Vec<Arc<KafkaProducer>>,
+    registry: Registry,
+}
+
+/// Makes the clients of subscriptions for Kafka.
+#[derive(Debug)]
+struct Kafka {
+    clusters: Vec<Cluster>,
+}
+
+impl Make for Kafka {
+    fn make(&self, subscription: &Subscription) -> Result<Made, broker::Error> {
+        let mut clusters = self.clusters.iter();
+        let cluster = clusters.find(|it| it.name == subscription.cluster);
+        let cluster = cluster.ok_or_else(|| broker::Error {
+            kind: ErrorKind::Operator,
+            detail: format!("no cluster is called {:?}", subscription.cluster),
+        })?;
+        let producer = match &subscription.dead_letter {
+            None => None,
+            Some(dead_letter) => {
+                let producer = KafkaProducer::new(cluster, &dead_letter.producer_properties)?;
+                Some(Arc::new(producer) as Arc<dyn Producer>)
+            }
+        };
+        Ok(Made {
+            connect: Arc::new(KafkaConnect::new(cluster, subscription)),
+            producer,
+        })
+    }
 }
 
 impl Gateway {
@@ -89,32 +109,27 @@ impl Gateway {
         let listen_error = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
-        let budget = Budget::new(config.memory_bytes);
-        let origin = Instant::now();
-        let mut subscriptions = HashMap::new();
-        let mut producers = Vec::new();
-        for subscription in config.subscriptions {
-            let cluster = find_cluster(&config.clusters, &subscription)?;
-            let producer = dead_letter_producer(cluster, &subscription)?;
-            producers.extend(producer.clone());
-            let subscription = Arc::new(subscription);
-            let handle = consumer::spawn(Parts {
-                subscription: Arc::clone(&subscription),
-                connect: Arc::new(KafkaConnect::new(cluster, &subscription)),
-                producer: producer.map(|producer| producer as Arc<dyn Producer>),
-                budget: budget.clone(),
-                origin,
-            });
-            subscriptions.insert(subscription.name.clone(), handle);
-        }
+        let kafka = Kafka {
+            clusters: config.clusters.clone(),
+        };
+        let registry = Registry::start(
+            config.subscriptions,
+            config.ad_hoc,
+            &config.clusters,
+            Budget::new(config.memory_bytes),
+            Arc::new(kafka),
+        )
+        .map_err(|(subscription, source)| Error::Subscription {
+            subscription,
+            source,
+        })?;
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
             listener,
             address,
             gate: Gate::default(),
-            subscriptions,
-            producers,
+            registry,
         })
     }
 
@@ -137,14 +152,13 @@ impl Gateway {
             shutdown,
             listener,
             gate,
-            subscriptions,
-            producers,
+            registry,
             address,
         } = self;
-        let service = Service::new(subscriptions.clone(), gate.clone(), listen.ping_interval);
+        let service = Service::new(registry.clone(), gate.clone(), listen.ping_interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, connections_end);
-        tracing::info!(%address, subscriptions = subscriptions.len(), "listening");
+        tracing::info!(%address, subscriptions = registry.declared(), "listening");
         tokio::select! {
             ended = &mut server => return flatten(ended),
             () = stop => {}
@@ -154,6 +168,7 @@ impl Gateway {
             shutdown.drain
         );
         gate.close();
+        let (subscriptions, producers) = registry.close();
         stop_drivers(subscriptions, &shutdown).await;
         close_producers(producers, shutdown.close).await;
         // Dropped or sent, the receiver resolves either way.
@@ -168,36 +183,6 @@ impl Gateway {
         tracing::info!("stopped");
         Ok(())
     }
-}
-
-fn find_cluster<'a>(
-    clusters: &'a [Cluster],
-    subscription: &Subscription,
-) -> Result<&'a Cluster, Error> {
-    clusters
-        .iter()
-        .find(|cluster| cluster.name == subscription.cluster)
-        .ok_or_else(|| Error::NoCluster {
-            subscription: subscription.name.clone(),
-            cluster: subscription.cluster.clone(),
-        })
-}
-
-fn dead_letter_producer(
-    cluster: &Cluster,
-    subscription: &Subscription,
-) -> Result<Option<Arc<KafkaProducer>>, Error> {
-    let Some(dead_letter) = &subscription.dead_letter else {
-        return Ok(None);
-    };
-    let producer =
-        KafkaProducer::new(cluster, &dead_letter.producer_properties).map_err(|source| {
-            Error::Producer {
-                subscription: subscription.name.clone(),
-                source,
-            }
-        })?;
-    Ok(Some(Arc::new(producer)))
 }
 
 type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
@@ -224,7 +209,7 @@ fn serve(
 }
 
 /// All drivers drain at the same time and leave their groups.
-async fn stop_drivers(subscriptions: HashMap<String, Handle>, shutdown: &Shutdown) {
+async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown) {
     let limit = shutdown.drain + shutdown.close + LEAVE_MARGIN;
     let stops = subscriptions
         .into_iter()
@@ -244,8 +229,8 @@ async fn stop_drivers(subscriptions: HashMap<String, Handle>, shutdown: &Shutdow
     futures::future::join_all(stops).await;
 }
 
-async fn close_producers(producers: Vec<Arc<KafkaProducer>>, limit: Duration) {
-    let closes = producers.into_iter().map(|producer| producer.close(limit));
+async fn close_producers(producers: Vec<Arc<dyn Producer>>, limit: Duration) {
+    let closes = producers.iter().map(|producer| producer.flushed(limit));
     futures::future::join_all(closes).await;
 }
 

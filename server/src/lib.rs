@@ -8,6 +8,7 @@ pub mod cli;
 pub mod config;
 pub mod consumer;
 pub mod gateway;
+pub mod registry;
 pub mod session;
 pub mod telemetry;
 

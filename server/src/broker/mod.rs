@@ -4,7 +4,7 @@
 //!
 //! Boundary: no rdkafka type leaves `broker/kafka/`.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use ackgate_lane::{Generation, OffsetRange, Position};
 use bytes::Bytes;
@@ -92,6 +92,17 @@ pub enum Event {
     Revoked(Vec<Generation>),
     /// Records, within what was granted.
     Fetched(Chunk),
+    /// The lane has been read to the end of its log, as it was at this look; sent each
+    /// time that is reached again. What lies between the last record and `position` are
+    /// markers and compacted records.
+    AtEnd {
+        /// The lane's assignment.
+        generation: Generation,
+        /// Number of the seek after which the end was reached; 0 before the first.
+        seek: u64,
+        /// The end: where the next record will be.
+        position: Position,
+    },
     /// A commit was answered.
     Committed {
         /// What was to be committed.
@@ -217,11 +228,18 @@ pub struct Placed {
 /// The answer of [`Producer::produce`], to be awaited.
 pub type Produced = Pin<Box<dyn Future<Output = Result<Placed, Error>> + Send>>;
 
+/// The answer of [`Producer::flushed`], to be awaited.
+pub type Flushed = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
 /// Writes records with acks=all and idempotence.
 pub trait Producer: Send + Sync + fmt::Debug {
     /// Enqueues a record and resolves when Kafka has confirmed or refused it, at
     /// most the delivery timeout later.
     fn produce(&self, record: Outgoing) -> Produced;
+
+    /// Resolves once every record has its answer, at most `timeout` later; then with an
+    /// error.
+    fn flushed(&self, timeout: Duration) -> Flushed;
 }
 
 /// The end of a range of records.

@@ -67,6 +67,13 @@ impl Config {
         ];
         parts.extend(self.clusters.iter().map(cluster));
         parts.extend(self.subscriptions.iter().map(subscription));
+        if let Some(ad_hoc) = &self.ad_hoc {
+            parts.push(("ad_hoc".to_owned(), line(&ad_hoc.settings())));
+            parts.push((
+                "ad_hoc.template".to_owned(),
+                line(&ad_hoc.template_settings()),
+            ));
+        }
         parts
     }
 }
@@ -80,13 +87,24 @@ fn cluster(cluster: &Cluster) -> (String, String) {
 }
 
 fn subscription(subscription: &Subscription) -> (String, String) {
+    (
+        format!("subscriptions.{}", subscription.name),
+        line(&subscription.settings()),
+    )
+}
+
+impl Subscription {
+    /// Every setting by its name in the configuration, defaults included, as the log
+    /// shows it: secrets are masked. What is not set is left out.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        settings(self)
+    }
+}
+
+fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
     let policy = &subscription.policy;
-    let start = match subscription.start {
-        StartAt::Earliest => "earliest".to_owned(),
-        StartAt::Latest => "latest".to_owned(),
-        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
-        StartAt::Fail => "fail".to_owned(),
-    };
+    let batch = &subscription.batch;
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
         Order::Lane { skip_acked } => ("lane", skip_acked),
@@ -100,7 +118,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("cluster", subscription.cluster.clone()),
         ("topics", subscription.topics.join(",")),
         ("group", subscription.group.clone()),
-        ("start", start),
+        ("start", start(subscription.start)),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
         ("delivery", "competing".to_owned()),
@@ -112,6 +130,10 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
+        ("batch.max_records", batch.max_records.to_string()),
+        ("batch.max_bytes", size(batch.max_bytes)),
+        ("batch.linger", span(batch.linger)),
+        ("batch.min_fill", batch.min_fill.to_string()),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
         ("commit.interval", span(policy.commit_interval)),
@@ -126,10 +148,17 @@ fn subscription(subscription: &Subscription) -> (String, String) {
             properties(&dead_letter.producer_properties),
         ));
     }
-    (
-        format!("subscriptions.{}", subscription.name),
-        line(&settings),
-    )
+    settings
+}
+
+/// Where a group begins, in words.
+pub(super) fn start(start: StartAt) -> String {
+    match start {
+        StartAt::Earliest => "earliest".to_owned(),
+        StartAt::Latest => "latest".to_owned(),
+        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
+        StartAt::Fail => "fail".to_owned(),
+    }
 }
 
 fn backoff(backoff: Backoff) -> String {

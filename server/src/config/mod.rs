@@ -23,6 +23,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod ad_hoc;
+mod ad_hoc_parse;
 mod address;
 mod checks;
 mod effective;
@@ -43,13 +45,16 @@ mod subscription_parse;
 mod tests;
 mod tree;
 mod value;
+mod wish;
 
 pub use self::{
+    ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
     reference::reference,
-    subscription::{DeadLetter, Delivery, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, StartAt, Subscription},
+    wish::{Contradiction, Wish, Wishes},
 };
 
 /// A file above this size is not a configuration.
@@ -64,6 +69,8 @@ pub struct Config {
     pub clusters: Vec<Cluster>,
     /// What subscribers can attach to, by name.
     pub subscriptions: Vec<Subscription>,
+    /// What subscribers can open without one of those; `None`: nothing.
+    pub ad_hoc: Option<AdHoc>,
     /// How a graceful stop goes.
     pub shutdown: Shutdown,
     /// Log settings.

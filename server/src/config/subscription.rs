@@ -27,6 +27,19 @@ pub enum Delivery {
     Competing,
 }
 
+/// What a batch waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch {
+    /// Most records in one batch, 1 or more.
+    pub max_records: u32,
+    /// Most bytes of records in one batch; a larger record goes alone.
+    pub max_bytes: u64,
+    /// How long its first record may wait for others.
+    pub linger: Duration,
+    /// The part of either limit at which it does not wait any longer, above 0 to 1.
+    pub min_fill: f64,
+}
+
 /// A named reading of topics with one consumer group.
 #[derive(Clone)]
 pub struct Subscription {
@@ -46,6 +59,8 @@ pub struct Subscription {
     pub policy: Policy,
     /// Bytes retained per lane, at which its queue is left unpolled.
     pub window_bytes: u64,
+    /// What batches wait for, where a subscriber does not say.
+    pub batch: Batch,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -78,6 +93,7 @@ impl fmt::Debug for Subscription {
             delivery,
             policy,
             window_bytes,
+            batch,
             linger,
             revoke_drain,
             dead_letter,
@@ -92,6 +108,7 @@ impl fmt::Debug for Subscription {
             .field("delivery", delivery)
             .field("policy", policy)
             .field("window_bytes", window_bytes)
+            .field("batch", batch)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("dead_letter", dead_letter)

@@ -10,13 +10,6 @@ use super::{
     subscribers::{Allowance, MAX_RUNS},
 };
 
-/// Records in one batch: enough that what a message costs is shared by many.
-const MAX_RECORDS: u64 = 1024;
-
-/// Bytes in one batch: beyond this, larger messages bring no more speed and make
-/// one lane's batch delay the others'.
-const MAX_BYTES: u64 = 256 * 1024;
-
 /// How an attempt to hand something out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -31,6 +24,7 @@ enum Outcome {
 impl Driver {
     /// Hands out until nothing is ready or nobody has credit; lanes take turns.
     pub(super) fn dispatch(&mut self, now: Time) {
+        self.waits.begin();
         if self.stopping.is_some() || !self.has_takers() {
             return;
         }
@@ -63,6 +57,7 @@ impl Driver {
             return Outcome::Nothing;
         };
         if !entry.lane.has_ready() {
+            entry.waiting.clear();
             return Outcome::Nothing;
         }
         for subscriber in self.subscribers.with_room() {
@@ -82,6 +77,9 @@ impl Driver {
                 .subscribers
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
+                if self.waits_for_more(now, generation, &ready, &allowance) {
+                    continue;
+                }
                 self.hand_out(now, generation, ready, allowance);
                 return Outcome::Moved;
             }
@@ -107,12 +105,16 @@ impl Driver {
     }
 
     fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
-        let Some(deadline) = self.subscribers.get(to.subscriber).map(|a| a.ack_deadline) else {
+        let Some(attached) = self.subscribers.get(to.subscriber) else {
             return;
         };
+        let deadline = attached.ack_deadline;
+        let max_records = to.records.min(u64::from(attached.batch.max_records));
+        let max_bytes = to.bytes.min(attached.batch.max_bytes);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
+        entry.waiting.remove(&to.subscriber);
         let mut batch = OutboundBatch {
             lane: entry.label(),
             records: Vec::with_capacity(1),
@@ -122,8 +124,8 @@ impl Driver {
         let mut total = Size::default();
         let mut next = Some(first);
         while let Some(ready) = next {
-            let records = to.records.min(MAX_RECORDS) - total.records;
-            let bytes = to.bytes.min(MAX_BYTES).saturating_sub(total.bytes);
+            let records = max_records - total.records;
+            let bytes = max_bytes.saturating_sub(total.bytes);
             let (range, size) = entry.bodies.cut(ready.range, records, bytes);
             if total.records > 0 && size.bytes > bytes {
                 break;
@@ -146,7 +148,7 @@ impl Driver {
             total.records += size.records;
             total.bytes += size.bytes;
             let is_full = range != ready.range
-                || total.records >= to.records.min(MAX_RECORDS)
+                || total.records >= max_records
                 || batch.ranges.len() >= MAX_RUNS;
             next = entry
                 .lane

@@ -22,6 +22,7 @@ use super::{
     handle::{End, Handle, Input, Outbound, State},
     lanes::Lanes,
     membership::{Membership, Revoke},
+    shape::Waits,
     subscribers::Subscribers,
 };
 use crate::{
@@ -61,6 +62,9 @@ pub(super) struct Driver {
     pub(super) lanes: Lanes,
     pub(super) subscribers: Subscribers,
     pub(super) membership: Membership,
+    pub(super) waits: Waits,
+    /// How often the end of a lane was reached.
+    pub(super) looks: u64,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
     pub(super) commits: Vec<Commit>,
@@ -88,6 +92,8 @@ pub fn spawn(parts: Parts) -> Handle {
         lanes: Lanes::default(),
         subscribers: Subscribers::default(),
         membership: Membership::default(),
+        waits: Waits::default(),
+        looks: 0,
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
         revokes: Vec::new(),
@@ -164,6 +170,7 @@ impl Driver {
         self.follow_eligibility();
         self.carry_out(now);
         self.dispatch(now);
+        self.end_drained(now);
         self.carry_out(now);
         self.send_commits();
         self.answer_revokes();

@@ -124,6 +124,7 @@ impl Driver {
         };
         entry.bodies.clear();
         entry.fetched = None;
+        entry.at_end = None;
         entry.granted = Grant::default();
         entry.seek += 1;
         tracing::info!(

@@ -32,6 +32,9 @@ impl Driver {
             }
             Event::Revoked(generations) => self.lanes_gone(&generations),
             Event::Fetched(chunk) => self.fetched(chunk),
+            Event::AtEnd {
+                generation, seek, ..
+            } => self.at_end(generation, seek),
             Event::Committed { commit, result } => self.committed(commit, result),
             Event::Sought {
                 generation,
@@ -46,6 +49,7 @@ impl Driver {
 
     fn assigned(&mut self, lanes: Vec<Assigned>) {
         let now = self.now();
+        self.membership.assigned = Some(now);
         let looked_up = match self.parts.subscription.start {
             StartAt::Latest | StartAt::Timestamp(_) => true,
             StartAt::Earliest | StartAt::Fail => false,
@@ -74,6 +78,17 @@ impl Driver {
         }
     }
 
+    /// The end of the log was reached: what is said here is all that there was at this
+    /// look.
+    fn at_end(&mut self, generation: Generation, seek: u64) {
+        self.looks += 1;
+        if let Some(entry) = self.lanes.get_mut(generation)
+            && entry.seek == seek
+        {
+            entry.at_end = Some(self.looks);
+        }
+    }
+
     fn begin_revoke(&mut self, revoke: Revoke) {
         let now = self.now();
         let wait = if revoke.lost {
@@ -88,6 +103,7 @@ impl Driver {
                 self.subscribers.announce(&Outbound::Lane(news));
             }
         }
+        self.membership.assigned = None;
         self.revokes.push(revoke);
     }
 
@@ -141,6 +157,7 @@ impl Driver {
         let runs = broker::runs(&chunk.records);
         let Some(last) = runs.last() else { return };
         entry.fetched = Some(last.end());
+        entry.at_end = None;
         entry.bodies.insert(chunk);
         for run in runs {
             entry.lane.handle_fetched(now, run);

@@ -20,6 +20,14 @@ pub struct Credit {
     pub bytes: u64,
 }
 
+impl Credit {
+    /// Whether there is any: without it a subscriber is paused.
+    #[must_use]
+    pub const fn is_some(&self) -> bool {
+        self.records > 0 && self.bytes > 0
+    }
+}
+
 /// A session that wants to take part.
 #[derive(Debug)]
 pub struct Attach {
@@ -33,6 +41,10 @@ pub struct Attach {
     pub max_message_bytes: u64,
     /// Time for each verdict, from the hand-over to the transport.
     pub ack_deadline: Duration,
+    /// What its batches wait for.
+    pub batch: config::Batch,
+    /// It ends once nothing is left for it.
+    pub until_drained: bool,
     /// Where its messages go. Full means that the subscriber does not read.
     pub outbox: mpsc::Sender<Outbound>,
     /// Ends the session at once, past what waits in the outbox.
@@ -218,6 +230,8 @@ pub struct LaneNotice {
 pub enum End {
     /// It said goodbye.
     Closed,
+    /// It wanted what there was, and there is nothing left.
+    Drained,
     /// The gateway stops.
     ShuttingDown,
     /// It does not read what it is sent.
@@ -293,6 +307,13 @@ impl Handle {
     /// The driver has stopped.
     pub async fn send(&self, input: Input) -> Result<(), Stopped> {
         self.inputs.send(input).await.map_err(|_closed| Stopped)
+    }
+
+    /// Resolves once the subscription is not in its group.
+    pub async fn away(&mut self) {
+        let away = |state: &State| matches!(state, State::Away | State::Stopped);
+        // An error means that the driver is gone, and with it its membership.
+        drop(self.state.wait_for(away).await);
     }
 
     /// Resolves once the driver has stopped and its group has been left.

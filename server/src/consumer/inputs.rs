@@ -20,7 +20,10 @@ impl Driver {
     pub(super) fn handle_input(&mut self, input: Input) {
         match input {
             Input::Attach(attach) => self.attach(attach),
-            Input::Credit(subscriber, credit) => self.subscribers.set_credit(subscriber, credit),
+            Input::Credit(subscriber, credit) => {
+                self.subscribers
+                    .set_credit(self.taking(), subscriber, credit);
+            }
             Input::Settle {
                 subscriber,
                 sequence,
@@ -79,7 +82,7 @@ impl Driver {
             "subscriber attached"
         );
         let subscriber = attach.subscriber;
-        self.subscribers.attach(attach);
+        self.subscribers.attach(self.taking(), attach);
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.get(generation) {
                 let notice = notice(entry.label(), NoticeKind::Assigned, None, "");
@@ -224,10 +227,11 @@ impl Driver {
     }
 
     /// **L6**: leaving is never an ack.
-    fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
+    pub(super) fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
         let now = self.now();
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.touch(generation) {
+                entry.waiting.remove(&subscriber);
                 match how {
                     Departure::Closed => {
                         entry.lane.handle_subscriber_closed(now, subscriber);

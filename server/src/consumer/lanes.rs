@@ -7,8 +7,8 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time,
-    VerdictResult,
+    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Subscriber,
+    Time, VerdictResult,
 };
 
 use super::{bodies::Bodies, handle::LaneLabel};
@@ -47,6 +47,11 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The look at which the end of the log was last reached, unless records have come
+    /// since.
+    pub(super) at_end: Option<u64>,
+    /// Since when something has been ready for a subscriber that waits for more.
+    pub(super) waiting: BTreeMap<Subscriber, Time>,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
@@ -175,6 +180,8 @@ impl Lanes {
             failed: false,
             held: false,
             fetched: None,
+            at_end: None,
+            waiting: BTreeMap::new(),
             counted: 0,
             dirty: false,
             queued: false,
@@ -234,7 +241,11 @@ impl Lanes {
     }
 
     pub(super) fn all_drained(&self) -> bool {
-        self.entries.values().all(|entry| entry.drained)
+        self.all(|entry| entry.drained)
+    }
+
+    pub(super) fn all(&self, holds: impl FnMut(&Entry) -> bool) -> bool {
+        self.entries.values().all(holds)
     }
 
     /// Takes a lane to look at.

@@ -34,6 +34,9 @@ pub(super) struct Membership {
     leave_at: Option<Time>,
     /// When to try again after the client library refused.
     retry_at: Option<Time>,
+    /// When lanes were last assigned; `None` before the first time, and while lanes that
+    /// are taken away have not been followed by another assignment.
+    pub(super) assigned: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -83,6 +86,8 @@ impl Driver {
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.waits.due(),
+            self.next_drained(),
         ]
         .into_iter()
         .flatten()
@@ -189,6 +194,7 @@ impl Driver {
     /// The consumer has gone: whatever lanes it had are gone with it.
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
+        self.membership.assigned = None;
         let left = self.lanes.generations();
         self.lanes_gone(&left);
         self.state.send_replace(State::Away);

@@ -8,6 +8,7 @@ mod bodies;
 mod budget;
 mod dead_letter;
 mod dispatch;
+mod drained;
 mod driver;
 mod effects;
 mod episode;
@@ -16,6 +17,7 @@ mod handle;
 mod inputs;
 mod lanes;
 mod membership;
+mod shape;
 mod subscribers;
 #[cfg(test)]
 mod tests;

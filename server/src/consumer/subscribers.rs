@@ -10,8 +10,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bodies::Size,
+    drained::Taking,
     handle::{Attach, Credit, End, Outbound},
 };
+use crate::config::Batch;
 
 /// Messages of a session whose answers it has not read. The next one waits.
 pub(crate) const ANSWERS: usize = 256;
@@ -40,6 +42,10 @@ pub(super) struct Attached {
     /// Room for records in one message.
     max_batch_bytes: u64,
     pub(super) ack_deadline: Duration,
+    pub(super) batch: Batch,
+    pub(super) until_drained: bool,
+    /// Since when it has been taking records; `None` while it is paused.
+    pub(super) taking: Option<Taking>,
     credit: Credit,
     out: Size,
     /// What is out went out alone: nothing joins it.
@@ -67,7 +73,7 @@ pub(super) struct Allowance {
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
-        self.credit.records > 0 && self.credit.bytes > 0
+        self.credit.is_some()
     }
 
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
@@ -90,11 +96,14 @@ impl Attached {
 }
 
 impl Subscribers {
-    pub(super) fn attach(&mut self, attach: Attach) {
+    pub(super) fn attach(&mut self, now: Taking, attach: Attach) {
         self.turns.push(attach.subscriber);
         self.attached.insert(
             attach.subscriber,
             Attached {
+                batch: attach.batch,
+                until_drained: attach.until_drained,
+                taking: attach.credit.is_some().then_some(now),
                 name: attach.name,
                 max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
                 ack_deadline: attach.ack_deadline,
@@ -136,10 +145,22 @@ impl Subscribers {
             .any(|id| self.allowance(*id, 0, false).is_some())
     }
 
-    pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
+    pub(super) fn set_credit(&mut self, now: Taking, subscriber: Subscriber, credit: Credit) {
         if let Some(attached) = self.attached.get_mut(&subscriber) {
             attached.credit = credit;
+            let taking = attached.taking.unwrap_or(now);
+            attached.taking = credit.is_some().then_some(taking);
         }
+    }
+
+    /// Those that end once nothing is left for them.
+    pub(super) fn until_drained(&self) -> Vec<Subscriber> {
+        let bounded = self.attached.iter().filter(|(_, it)| it.until_drained);
+        bounded.map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn any_until_drained(&self) -> bool {
+        self.attached.values().any(|it| it.until_drained)
     }
 
     /// Who has credit left for a record, however small, in the order of their turns.

@@ -6,7 +6,16 @@ use ackgate_proto::v1;
 use tonic::{Status, Streaming};
 
 use super::{convert, status::Reason};
-use crate::consumer::{Credit, Handle};
+use crate::{
+    config,
+    consumer::{Credit, Handle},
+    registry::{Lease, Registry},
+};
+
+mod ad_hoc;
+mod batch;
+mod options;
+mod refused;
 
 /// Time for the first message.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -28,17 +37,21 @@ const ACK_DEADLINES: std::ops::RangeInclusive<Duration> =
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) handle: Handle,
+    /// Keeps what `handle` leads to.
+    pub(super) lease: Lease,
     pub(super) name: Arc<str>,
     pub(super) credit: Credit,
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
     pub(super) confirm: bool,
+    pub(super) batch: config::Batch,
+    pub(super) until_drained: bool,
 }
 
 /// Waits for `Open` and checks it.
 pub(super) async fn receive(
     input: &mut Streaming<v1::SubscribeRequest>,
-    find: impl Fn(&str) -> Option<Handle>,
+    registry: &Registry,
 ) -> Result<Opening, Status> {
     let first = tokio::time::timeout(OPEN_WITHIN, input.message())
         .await
@@ -51,7 +64,7 @@ pub(super) async fn receive(
         Err(status) => return Err(convert::input_broken(&status)),
     };
     match message.request {
-        Some(v1::subscribe_request::Request::Open(open)) => check(open, find),
+        Some(v1::subscribe_request::Request::Open(open)) => check(open, registry).await,
         Some(
             v1::subscribe_request::Request::Credit(_)
             | v1::subscribe_request::Request::Settle(_)
@@ -62,20 +75,9 @@ pub(super) async fn receive(
     }
 }
 
-fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Opening, Status> {
+async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Status> {
     let invalid = |field: &str, text: &str| Err(Reason::OpenInvalid.field(field, text));
-    if open.subscription.is_empty() {
-        return invalid(
-            "open.subscription",
-            "must name a subscription of the gateway",
-        );
-    }
-    let Some(handle) = find(&open.subscription) else {
-        return Err(Reason::UnknownSubscription.status(format!(
-            "no subscription {:?} in the gateway's configuration",
-            convert::printable(&open.subscription, LONGEST_NAME)
-        )));
-    };
+    let target = ad_hoc::target(&mut open)?;
     if open.subscriber_id.len() > LONGEST_NAME || open.subscriber_id.contains(char::is_control) {
         return invalid(
             "open.subscriber_id",
@@ -90,25 +92,31 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
     let Ok(confirm) = v1::Confirm::try_from(open.confirm) else {
         return invalid("open.confirm", "is not a known value");
     };
-    let ack_deadline = match open.ack_deadline {
-        None => handle.subscription().policy.ack_deadline,
-        Some(wanted) => match Duration::try_from(wanted) {
-            Ok(wanted) if ACK_DEADLINES.contains(&wanted) => wanted,
-            _ => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
-        },
+    let ack_deadline = match open.ack_deadline.map(Duration::try_from) {
+        None => None,
+        Some(Ok(wanted)) if ACK_DEADLINES.contains(&wanted) => Some(wanted),
+        Some(_) => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
     };
     let credit = open.credit.map_or(Ok(Credit::default()), convert::credit)?;
+    let batch = batch::Asked::of(open.batch.unwrap_or_default())?;
     let name = if open.subscriber_id.is_empty() {
         Arc::from(format!("subscriber-{:012x}", fastrand::u64(..1 << 48)))
     } else {
         Arc::from(open.subscriber_id)
     };
+    // Last: nothing is opened for an `Open` that is wrong anyway.
+    let found = registry.open(target.clone()).await;
+    let (handle, lease) = found.map_err(|why| refused::status(&target, why))?;
+    let subscription = handle.subscription();
     Ok(Opening {
+        ack_deadline: ack_deadline.unwrap_or(subscription.policy.ack_deadline),
+        batch: batch.over(subscription.batch),
         handle,
+        lease,
         name,
         credit,
         max_message_bytes,
-        ack_deadline,
+        until_drained: open.until_drained,
         confirm: confirm == v1::Confirm::Applied,
     })
 }

@@ -1,7 +1,6 @@
 //! The gRPC service: finds the subscription, opens a session, answers at once.
 
 use std::{
-    collections::HashMap,
     pin::Pin,
     sync::{
         Arc,
@@ -24,7 +23,10 @@ use super::{
     outcome::{Outcome, shutting_down},
     reader, writer,
 };
-use crate::consumer::{Attach, Handle, Input, OUTBOX};
+use crate::{
+    consumer::{Attach, Handle, Input, OUTBOX},
+    registry::{Lease, Registry},
+};
 
 /// Version of the protocol within v1.
 const PROTOCOL_VERSION: u32 = 1;
@@ -64,7 +66,7 @@ pub struct Service {
 
 #[derive(Debug)]
 struct Shared {
-    subscriptions: HashMap<String, Handle>,
+    registry: Registry,
     gate: Gate,
     ping_interval: Duration,
     sessions: AtomicU64,
@@ -73,15 +75,11 @@ struct Shared {
 impl Service {
     /// Serves these subscriptions.
     #[must_use]
-    pub fn new(
-        subscriptions: HashMap<String, Handle>,
-        gate: Gate,
-        ping_interval: Duration,
-    ) -> Self {
+    pub fn new(registry: Registry, gate: Gate, ping_interval: Duration) -> Self {
         let sessions = AtomicU64::new(0);
         Self {
             shared: Arc::new(Shared {
-                subscriptions,
+                registry,
                 gate,
                 ping_interval,
                 sessions,
@@ -145,9 +143,8 @@ impl Shared {
         mut input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
     ) -> Outcome {
-        let find = |name: &str| self.subscriptions.get(name).cloned();
         let opening = tokio::select! {
-            opening = handshake::receive(&mut input, find) => opening,
+            opening = handshake::receive(&mut input, &self.registry) => opening,
             () = transport.closed() => return Outcome::Gone,
         };
         let opening = match opening {
@@ -188,6 +185,8 @@ impl Shared {
             credit: opening.credit,
             max_message_bytes: opening.max_message_bytes,
             ack_deadline: opening.ack_deadline,
+            batch: opening.batch,
+            until_drained: opening.until_drained,
             outbox,
             cut,
         };
@@ -198,6 +197,7 @@ impl Shared {
         let mut goodbye = Goodbye {
             handle: handle.clone(),
             subscriber,
+            lease: Some(opening.lease),
             told: false,
         };
         let write = writer::run(messages, cut_heard, transport, &handle, subscriber, limits);
@@ -220,7 +220,8 @@ impl Shared {
     }
 
     fn opened(&self, opening: &Opening, subscriber: Subscriber) -> Frame {
-        let policy = &opening.handle.subscription().policy;
+        let subscription = opening.handle.subscription();
+        let policy = &subscription.policy;
         v1::subscribe_response::Response::Opened(v1::Opened {
             session: subscriber.0.to_string(),
             subscriber_id: opening.name.to_string(),
@@ -236,6 +237,9 @@ impl Shared {
                     bytes: opening.credit.bytes,
                 }),
                 ping_interval: convert::duration(self.ping_interval),
+                delivery: convert::delivery(subscription.delivery).into(),
+                order: convert::order(policy.order).into(),
+                batch: Some(convert::batch_options(&opening.batch)),
             }),
         })
         .into()
@@ -247,6 +251,8 @@ impl Shared {
 struct Goodbye {
     handle: Handle,
     subscriber: Subscriber,
+    /// Let go of once the driver has been told.
+    lease: Option<Lease>,
     told: bool,
 }
 
@@ -267,9 +273,13 @@ impl Drop for Goodbye {
             return;
         }
         let handle = self.handle.clone();
+        let lease = self.lease.take();
         let detach = Input::Detach(self.subscriber, crate::consumer::Departure::Lost);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { handle.send(detach).await });
+            runtime.spawn(async move {
+                let _stopped = handle.send(detach).await;
+                drop(lease);
+            });
         }
     }
 }

@@ -15,17 +15,27 @@ use super::*;
 
 mod commit;
 mod delivery;
+mod drained;
 mod hostile;
 mod lane_order;
 mod ownership;
+mod shape;
 mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{DeadLetter, Delivery, StartAt, Subscription},
+    config::{Batch, DeadLetter, Delivery, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
+
+/// The configuration's default.
+const BATCH: Batch = Batch {
+    max_records: 1024,
+    max_bytes: 256 << 10,
+    linger: Duration::ZERO,
+    min_fill: 1.0,
+};
 
 fn policy(order: Order) -> Policy {
     let backoff = Backoff {
@@ -60,6 +70,7 @@ fn configured(order: Order) -> Subscription {
         delivery: Delivery::Competing,
         policy: policy(order),
         window_bytes: 1 << 20,
+        batch: BATCH,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         dead_letter: Some(DeadLetter {
@@ -103,6 +114,17 @@ struct Got {
 
 impl Peer {
     async fn attach(handle: &Handle, number: u64, records: u64) -> Self {
+        Self::attach_as(handle, number, records, BATCH, false).await
+    }
+
+    /// With batches of its own, or until nothing is left.
+    async fn attach_as(
+        handle: &Handle,
+        number: u64,
+        records: u64,
+        batch: Batch,
+        until_drained: bool,
+    ) -> Self {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
         let subscriber = Subscriber(number);
@@ -115,6 +137,8 @@ impl Peer {
             },
             max_message_bytes: 4 << 20,
             ack_deadline: Duration::from_secs(30),
+            batch,
+            until_drained,
             outbox,
             cut,
         };
@@ -151,8 +175,9 @@ impl Peer {
 
     /// The next batch, told as sent.
     async fn batch(&mut self) -> Vec<Got> {
-        let Outbound::Batch(batch) = self.next().await else {
-            panic!("a batch is due")
+        let batch = match self.next().await {
+            Outbound::Batch(batch) => batch,
+            other => panic!("a batch is due, not {other:?}"),
         };
         let lane = batch.lane.lane;
         let mut got = Vec::new();

@@ -29,6 +29,7 @@ mod kill;
 mod protocol;
 mod rebalance;
 mod redelivery;
+mod rolling;
 mod shutdown;
 mod tools;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         shutdown::cases(),
         config::cases(),
         kill::cases(),
+        rolling::cases(),
         tools::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())

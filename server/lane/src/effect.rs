@@ -15,6 +15,10 @@ pub enum Cause {
     DeliveriesExhausted,
     /// It is larger than a subscriber accepts.
     Oversize,
+    /// Its value is not what it should be.
+    Content,
+    /// It was too old before it was ever handed out.
+    Expired,
 }
 
 /// Why a delivery is no longer out.

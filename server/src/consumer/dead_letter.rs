@@ -37,6 +37,8 @@ pub(super) const fn cause_name(cause: Cause) -> &'static str {
         Cause::AttemptsExhausted => "attempts-exhausted",
         Cause::DeliveriesExhausted => "deliveries-exhausted",
         Cause::Oversize => "oversize",
+        Cause::Content => "content",
+        Cause::Expired => "expired",
     }
 }
 

@@ -14,6 +14,8 @@ mod drain;
 mod expiry;
 mod gaps;
 mod idle;
+mod intake;
+mod key_order;
 mod lane_order;
 mod leaving;
 mod redelivery;

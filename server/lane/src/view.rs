@@ -130,11 +130,11 @@ impl Lane {
             && (!self.policy.order.is_lane() || self.ready().is_some())
     }
 
-    /// Every run that may be handed out now, lowest first, as far as the lane may. The
+    /// Every run that may be handed out to `subscriber` now, in no certain order. The
     /// numbers of one may differ from those of the next.
-    pub fn ready_runs(&self) -> impl Iterator<Item = OffsetRange> + '_ {
-        let may = self.has_ready();
-        self.window.ready_runs().take_while(move |_| may)
+    pub fn ready_runs(&self, subscriber: Subscriber) -> impl Iterator<Item = OffsetRange> + '_ {
+        let may = self.ready_for(subscriber).is_some();
+        self.window.ready_runs(subscriber).take_while(move |_| may)
     }
 
     /// Whether anything is left for `subscriber`: it has records of the lane, or there
@@ -144,7 +144,8 @@ impl Lane {
     pub fn owes(&self, subscriber: Subscriber) -> bool {
         self.rewind != Rewind::None
             || self.window.runs().any(|(_, slot)| match slot.state {
-                State::Ready { .. } | State::Delayed { .. } | State::Unread { .. } => true,
+                State::Ready { owner, .. } => owner.is_none_or(|owner| owner == subscriber),
+                State::Behind | State::Delayed { .. } | State::Unread { .. } => true,
                 State::Dispatched { .. } | State::Out { .. } => {
                     slot.state.holder() == Some(subscriber)
                 }

@@ -175,10 +175,14 @@ impl Window {
         !self.ready.is_empty() || !self.ready_for.is_empty()
     }
 
-    /// All runs that may be handed out, lowest first.
-    pub(crate) fn ready_runs(&self) -> impl Iterator<Item = OffsetRange> + '_ {
+    /// All runs that may be handed out to `subscriber`: its own, then anyone's.
+    pub(crate) fn ready_runs(
+        &self,
+        subscriber: Subscriber,
+    ) -> impl Iterator<Item = OffsetRange> + '_ {
+        let owned = self.ready_for.get(&subscriber).into_iter().flatten();
         let run = |&at: &u64| range_of(at, *self.runs.get(&at)?);
-        self.ready.iter().filter_map(run)
+        owned.chain(&self.ready).filter_map(run)
     }
 
     /// All runs, lowest first.

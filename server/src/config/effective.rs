@@ -107,6 +107,7 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
     let batch = &subscription.batch;
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
+        Order::Key { .. } => ("key", false),
         Order::Lane { skip_acked } => ("lane", skip_acked),
     };
     let on_reject = match policy.on_reject {

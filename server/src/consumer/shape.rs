@@ -85,7 +85,7 @@ fn can_grow(entry: &Entry) -> bool {
 fn is_full_enough(entry: &Entry, shape: &Batch, to: &Allowance) -> bool {
     let records = part_of(u64::from(shape.max_records), shape.min_fill).min(to.records);
     let bytes = part_of(shape.max_bytes, shape.min_fill).min(to.bytes);
-    let runs = entry.lane.ready_runs().take(MAX_RUNS);
+    let runs = entry.lane.ready_runs(to.subscriber).take(MAX_RUNS);
     let (count, ready) = total(&entry.bodies, runs, records);
     count >= MAX_RUNS || ready.records >= records || ready.bytes >= bytes
 }

@@ -281,6 +281,7 @@ pub(super) const fn delivery(delivery: config::Delivery) -> v1::Delivery {
 pub(super) const fn order(order: Order) -> v1::Order {
     match order {
         Order::None => v1::Order::None,
+        Order::Key { .. } => v1::Order::Key,
         Order::Lane { .. } => v1::Order::Lane,
     }
 }

@@ -25,6 +25,7 @@ mod config;
 mod dead_letter;
 mod delivery;
 mod flow_control;
+mod key_order;
 mod kill;
 mod protocol;
 mod rebalance;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        key_order::cases(),
         protocol::cases(),
         shutdown::cases(),
         config::cases(),

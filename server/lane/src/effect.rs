@@ -95,6 +95,22 @@ pub enum Effect {
         /// Why it was given up.
         cause: Cause,
     },
+    /// Broadcast: `subscriber` has kept the lane's window full for too long without a
+    /// verdict. End its session, then say that it is lost.
+    CutOff {
+        /// Who.
+        subscriber: Subscriber,
+    },
+    /// Broadcast: `subscriber` was lost and has not come back in time. The others
+    /// decide on what it owes; to be reported.
+    Withdrawn {
+        /// Who.
+        subscriber: Subscriber,
+        /// From the first record that it owed to the last.
+        range: OffsetRange,
+        /// How many it owed.
+        records: u64,
+    },
     /// The drain is over: nothing is out, no dead letter is awaited and the last
     /// `Commit`, if one was due, has been asked for. No effect follows.
     Drained,

@@ -82,6 +82,19 @@ impl Lane {
         self.end_turn(now);
     }
 
+    /// Takes records that somebody else holds and reads for this lane: every offset of
+    /// `range` exists, and calls come in any order. `keys` as in [`Self::handle_fetched_keyed`].
+    pub(crate) fn entrust(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        if self.phase != Phase::Active {
+            return;
+        }
+        let first = range.first().position();
+        self.origin = Some(self.origin.map_or(first, |origin| origin.min(first)));
+        self.next = self.next.max(Some(range.end()));
+        self.receive(range, Incoming::new(range.first(), keys));
+        self.end_turn(now);
+    }
+
     /// `range`, from `next` on, is there.
     fn receive(&mut self, range: OffsetRange, keys: Incoming<'_>) {
         let mut from = range.first().position();

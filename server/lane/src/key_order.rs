@@ -108,11 +108,9 @@ impl Lane {
         let mut rest = Some(piece);
         while let Some(piece) = rest {
             let owner = self.keys.owner(piece.first().get());
-            let offsets = piece.first().get()..piece.end().get();
-            let end = offsets
-                .into_iter()
+            let end = (piece.first().get()..piece.end().get())
                 .find(|offset| self.keys.owner(*offset) != owner)
-                .map_or(piece.end(), Position::new);
+                .map_or_else(|| piece.end(), Position::new);
             if let Some(part) = piece.below(end) {
                 self.window
                     .set(part, slot.with(State::Ready { late, owner }));

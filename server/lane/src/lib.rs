@@ -125,6 +125,7 @@
 //!
 //! The numbered rules are in [`invariants`].
 
+mod broadcast;
 mod commit;
 mod deadline;
 mod delivery;
@@ -138,6 +139,7 @@ mod jitter;
 mod judge;
 mod key_order;
 mod keys;
+mod kind;
 mod lane;
 mod memory;
 mod policy;
@@ -148,9 +150,11 @@ mod verdict;
 mod view;
 mod window;
 
+pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
 pub use effect::{Cause, Effect, Return};
 pub use fence::{Fence, Standing};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
+pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
 pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};

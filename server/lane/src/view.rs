@@ -43,6 +43,16 @@ pub enum Hold {
         /// The next try, if the last one failed.
         retry: Option<Time>,
     },
+    /// Broadcast: a subscriber that is not there owes the record at the floor. It
+    /// comes back, or is counted out at `until`.
+    Subscriber {
+        /// The record.
+        offset: Offset,
+        /// Who owes it.
+        subscriber: Subscriber,
+        /// When the others decide without it.
+        until: Time,
+    },
     /// `on_reject = hold`: an operator must act.
     Operator {
         /// The record.
@@ -238,7 +248,7 @@ impl Lane {
         self.window.len() + self.keys.len() + self.ended.len() + self.refusals.len()
     }
 
-    fn hold(&self) -> Option<Hold> {
+    pub(crate) fn hold(&self) -> Option<Hold> {
         if let Phase::Draining { deadline } = self.phase {
             return Some(Hold::Draining { deadline });
         }

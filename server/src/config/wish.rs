@@ -12,6 +12,17 @@ use super::{
     tree::{Node, Origin, Table, Value},
 };
 
+/// Options that are refused where another one is not a certain word: option, word, and
+/// what needs it.
+const COMPANIONS: [(&str, &str, &str); 6] = [
+    ("on_reject", "dead_letter", "dead_letter.topic"),
+    ("order", "lane", "skip_acked"),
+    ("order", "key", "key_share"),
+    ("delivery", "broadcast", "slow_subscriber"),
+    ("delivery", "broadcast", "slow_after"),
+    ("delivery", "broadcast", "absent_grace"),
+];
+
 /// One option with the value asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -116,11 +127,10 @@ impl Wishes {
             Some(Wish::Text(word)) => Some(word.as_str()),
             Some(Wish::Number(_) | Wish::Span(_) | Wish::Start(_)) | None => None,
         };
-        if word("on_reject").is_some_and(|it| it != "dead_letter") {
-            remove(table, "dead_letter.topic");
-        }
-        if word("order").is_some_and(|it| it != "lane") {
-            remove(table, "skip_acked");
+        for (option, needed, companion) in COMPANIONS {
+            if word(option).is_some_and(|it| it != needed) {
+                remove(table, companion);
+            }
         }
         for (option, wish) in &self.0 {
             let node = wish.node().ok_or(*option)?;

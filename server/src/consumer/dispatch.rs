@@ -1,7 +1,7 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
-use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Time};
+use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Subscriber, Time};
 
 use super::{
     bodies::Size,
@@ -22,15 +22,22 @@ enum Outcome {
 }
 
 impl Driver {
-    /// Hands out until nothing is ready or nobody has credit; lanes take turns.
+    /// Hands out until nothing is ready or nobody has credit; lanes take turns. One
+    /// that could hand out nothing keeps its place, so that whatever becomes free next
+    /// is offered to it first.
     pub(super) fn dispatch(&mut self, now: Time) {
         self.waits.begin();
-        if self.stopping.is_some() || !self.has_takers() {
+        self.subscribers.end_reservations(now);
+        if self.stopping.is_some() {
             return;
         }
         let mut moved = true;
         while std::mem::take(&mut moved) {
+            let mut blocked = Vec::new();
             for _ in 0..self.lanes.queue_len() {
+                if !self.has_takers() {
+                    break;
+                }
                 let Some(generation) = self.lanes.pop_queue() else {
                     break;
                 };
@@ -39,10 +46,11 @@ impl Driver {
                         moved = true;
                         self.lanes.requeue(generation);
                     }
-                    Outcome::Blocked => self.lanes.requeue(generation),
-                    Outcome::Nothing => {}
+                    Outcome::Blocked => blocked.push(generation),
+                    Outcome::Nothing => self.subscribers.release_from(generation),
                 }
             }
+            self.lanes.requeue_first(blocked);
         }
     }
 
@@ -60,7 +68,8 @@ impl Driver {
             entry.waiting.clear();
             return Outcome::Nothing;
         }
-        for subscriber in self.subscribers.with_room() {
+        let mut passed_over = None;
+        for subscriber in self.subscribers.with_room(generation) {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
@@ -69,8 +78,14 @@ impl Driver {
             };
             let first = ready.range.first();
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-            if self.subscribers.all_refuse(first_bytes) {
-                self.oversize(now, generation, first, first_bytes);
+            // Where each has its own, each record is its own to refuse.
+            let is_oversize = if entry.lane.is_broadcast() {
+                self.subscribers.refuses(subscriber, first_bytes)
+            } else {
+                self.subscribers.all_refuse(first_bytes)
+            };
+            if is_oversize {
+                self.oversize(now, generation, subscriber, first, first_bytes);
                 return Outcome::Moved;
             }
             let allowance = self
@@ -81,14 +96,28 @@ impl Driver {
                     continue;
                 }
                 self.hand_out(now, generation, ready, allowance);
+                self.subscribers.release_from(generation);
                 return Outcome::Moved;
             }
+            if self.subscribers.accepts(subscriber, first_bytes) {
+                passed_over = passed_over.or(Some(subscriber));
+            }
+        }
+        if let Some(subscriber) = passed_over {
+            self.subscribers.reserve(now, subscriber, generation);
         }
         Outcome::Blocked
     }
 
-    /// No subscriber accepts the record: its lane decides what becomes of it.
-    fn oversize(&mut self, now: Time, generation: Generation, offset: Offset, bytes: u64) {
+    /// Nobody who could get the record accepts it: its lane decides what becomes of it.
+    fn oversize(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        offset: Offset,
+        bytes: u64,
+    ) {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -97,9 +126,9 @@ impl Driver {
             partition = entry.partition.partition,
             offset = offset.get(),
             bytes,
-            "record is larger than any subscriber accepts"
+            "record is larger than its subscriber accepts"
         );
-        entry.lane.handle_oversize(now, offset);
+        entry.lane.handle_oversize(now, subscriber, offset);
         // Its effects decide what is ready next.
         self.carry_out(now);
     }

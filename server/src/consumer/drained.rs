@@ -57,7 +57,7 @@ impl Driver {
                 );
                 self.end(subscriber, End::Drained);
                 // L13: it may have been the last.
-                self.follow_eligibility();
+                self.follow_eligibility(now);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Driver {
             return false;
         };
         let looked_again = taking.since.after(LOOKS_AGAIN) <= now;
-        self.lanes.all(|entry| {
+        self.lanes.all().all(|entry| {
             let read = entry
                 .at_end
                 .is_some_and(|look| look > taking.look || looked_again);

@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     budget::Budget,
+    cohort::Cohort,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     lanes::Lanes,
@@ -65,6 +66,7 @@ pub(super) struct Driver {
     pub(super) waits: Waits,
     /// How often the end of a lane was reached.
     pub(super) looks: u64,
+    pub(super) cohort: Cohort,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
     pub(super) commits: Vec<Commit>,
@@ -94,6 +96,7 @@ pub fn spawn(parts: Parts) -> Handle {
         membership: Membership::default(),
         waits: Waits::default(),
         looks: 0,
+        cohort: Cohort::default(),
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
         revokes: Vec::new(),
@@ -167,7 +170,7 @@ impl Driver {
                 entry.lane.handle_timeout(now);
             }
         }
-        self.follow_eligibility();
+        self.follow_eligibility(now);
         self.carry_out(now);
         self.dispatch(now);
         self.end_drained(now);
@@ -189,6 +192,7 @@ impl Driver {
 
     /// Ends a session in order: after what waits in its outbox.
     pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
+        self.subscribers.forget(subscriber, None);
         if let Some(mut attached) = self.subscribers.detach(subscriber)
             && !attached.send(Outbound::End(end))
         {

@@ -10,7 +10,7 @@ use ackgate_lane::{
 use super::{
     dead_letter::{self, GivenUp, cause_name},
     driver::Driver,
-    handle::{NoticeKind, Outbound},
+    handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
 };
@@ -18,7 +18,7 @@ use crate::broker::{self, Commit, ErrorKind, Placed};
 
 /// A lane always gets this much, so that each can move whatever the others hold;
 /// also the least that is worth a grant.
-const LEAST_GRANT: u64 = 256 * 1024;
+pub(super) const LEAST_GRANT: u64 = 256 * 1024;
 
 impl Driver {
     /// Empties the lanes that were touched of their effects and grants them room.
@@ -36,6 +36,7 @@ impl Driver {
             {
                 entry.bodies.release_below(floor);
             }
+            self.watch_bytes(now, generation);
             self.grant(generation);
             self.recount(generation);
             self.lanes.settle_in(generation);
@@ -97,6 +98,12 @@ impl Driver {
             }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
+            Effect::CutOff { subscriber } => self.cut_off(subscriber, End::Slow),
+            Effect::Withdrawn {
+                subscriber,
+                range,
+                records,
+            } => self.withdrawn(generation, subscriber, range, records),
             Effect::Drained => {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.drained = true;
@@ -143,8 +150,10 @@ impl Driver {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
+        let refuser = entry.lane.refusal(given_up.offset);
+        let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, &dead_letter.topic, entry, given_up)
+            dead_letter::build(subscription, &dead_letter.topic, entry, given_up, refuser)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
@@ -252,6 +261,22 @@ impl Driver {
         );
     }
 
+    /// Tells the lane when its bytes leave no room to fetch: it knows only of records.
+    fn watch_bytes(&mut self, now: Time, generation: Generation) {
+        let limit = self.parts.subscription.window_bytes;
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
+        let retained = entry.bodies.retained();
+        let is_full = retained >= LEAST_GRANT / 2 && limit < retained + LEAST_GRANT / 2;
+        if is_full != entry.full {
+            entry.full = is_full;
+            entry.lane.handle_full(now, is_full);
+            // What follows from it.
+            let _again = self.lanes.touch(generation);
+        }
+    }
+
     /// Lets the consumer fetch what the lane, its bytes and the gateway's memory
     /// have room for. **L13**: nothing without somebody to take it.
     fn grant(&mut self, generation: Generation) {
@@ -270,6 +295,7 @@ impl Driver {
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
         if !wants_records && !wants_bytes {
+            entry.starved = false;
             return;
         }
         let held = entry.bodies.retained() + entry.granted.bytes;
@@ -284,9 +310,22 @@ impl Driver {
             _ if floor >= LEAST_GRANT / 2 => floor,
             _ => {
                 self.starved = true;
+                if !std::mem::replace(&mut entry.starved, true) {
+                    tracing::debug!(
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        retained = entry.bodies.retained(),
+                        granted = entry.granted.bytes,
+                        limit = self.parts.subscription.window_bytes,
+                        gateway_used = self.parts.budget.used(),
+                        gateway_limit = self.parts.budget.limit(),
+                        "lane is not fetched for want of memory"
+                    );
+                }
                 return;
             }
         };
+        entry.starved = false;
         let bytes = bytes.saturating_sub(entry.granted.bytes);
         entry.granted.records += records;
         entry.granted.bytes += bytes;
@@ -297,8 +336,8 @@ impl Driver {
 
     /// Tells all lanes when the first subscriber wants records, or the last one
     /// pauses or leaves, and when memory may have become free.
-    pub(super) fn follow_eligibility(&mut self) {
-        let eligible = self.subscribers.any_eligible();
+    pub(super) fn follow_eligibility(&mut self, now: Time) {
+        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible();
         let changed = eligible != self.eligible;
         self.eligible = eligible;
         if changed && !eligible {

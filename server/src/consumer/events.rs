@@ -1,8 +1,6 @@
 //! What the consumer tells, carried to the lanes.
 
-use std::sync::Arc;
-
-use ackgate_lane::{CommitOutcome, Generation, Position, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Order, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
@@ -64,7 +62,10 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            self.lanes.assign(self.parts.subscription.policy, assigned);
+            let subscription = &self.parts.subscription;
+            self.lanes
+                .assign(subscription.policy, subscription.delivery, assigned);
+            self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
                 if looked_up && !committed {
                     entry.lane.commit_start(now);
@@ -121,6 +122,7 @@ impl Driver {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.subscribers.release_from(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -158,9 +160,17 @@ impl Driver {
         let Some(last) = runs.last() else { return };
         entry.fetched = Some(last.end());
         entry.at_end = None;
+        let keys = match self.parts.subscription.policy.order {
+            Order::Key { .. } => chunk.records.iter().map(|record| record.key).collect(),
+            Order::None | Order::Lane { .. } => Vec::new(),
+        };
         entry.bodies.insert(chunk);
+        let mut keys = keys.as_slice();
         for run in runs {
-            entry.lane.handle_fetched(now, run);
+            let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
+            let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
+            keys = rest;
+            entry.lane.handle_fetched_keyed(now, run, these);
         }
     }
 
@@ -274,12 +284,7 @@ impl Driver {
                 )
             }
         };
-        let everything = LaneLabel {
-            lane: 0,
-            topic: Arc::from(""),
-            partition: -1,
-            epoch: 0,
-        };
+        let everything = LaneLabel::everything();
         self.subscribers
             .announce(&Outbound::Lane(notice(everything, kind, None, &detail)));
         self.state.send_replace(State::Joined(state));

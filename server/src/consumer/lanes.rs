@@ -7,12 +7,15 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Subscriber,
-    Time, VerdictResult,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Policy, Position, Start,
+    Subscriber, Time, VerdictResult,
 };
 
 use super::{bodies::Bodies, handle::LaneLabel};
-use crate::broker::{Assigned, Commit, TopicPartition};
+use crate::{
+    broker::{Assigned, Commit, TopicPartition},
+    config::Delivery,
+};
 
 /// What a subscriber said about a record that is not settled yet, for its dead letter.
 #[derive(Clone, Debug)]
@@ -25,13 +28,14 @@ pub(super) struct Note {
 /// One lane with what it needs around it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) lane: Lane,
+    pub(super) lane: Kind,
     pub(super) partition: TopicPartition,
     /// The number that verdicts name it by.
     number: u64,
     pub(super) bodies: Bodies,
-    /// By offset; an entry goes when its record is settled.
-    pub(super) notes: BTreeMap<u64, Note>,
+    /// By offset and, where each subscriber has its own say, by subscriber; an entry
+    /// goes when its record is settled.
+    notes: BTreeMap<(u64, Option<Subscriber>), Note>,
     /// Granted to the consumer and not fetched yet.
     pub(super) granted: Grant,
     /// Number of the last seek: chunks of an earlier one are void.
@@ -43,6 +47,8 @@ pub(super) struct Entry {
     pub(super) start: Option<Position>,
     /// It cannot be read until an operator acts: nothing is granted or taken.
     pub(super) failed: bool,
+    /// Its bytes leave no room to fetch, as the lane was last told.
+    pub(super) full: bool,
     /// Told to subscribers and the log, so that each change is told once.
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
@@ -52,6 +58,8 @@ pub(super) struct Entry {
     pub(super) at_end: Option<u64>,
     /// Since when something has been ready for a subscriber that waits for more.
     pub(super) waiting: BTreeMap<Subscriber, Time>,
+    /// It gets no grant for want of memory.
+    pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
@@ -121,11 +129,12 @@ impl Entry {
     }
 
     /// Keeps what was said about the records that a verdict applied to.
-    pub(super) fn keep_notes(&mut self, parts: &[Answer], note: &Note) {
+    pub(super) fn keep_notes(&mut self, from: Subscriber, parts: &[Answer], note: &Note) {
+        let from = self.lane.is_broadcast().then_some(from);
         for part in parts {
             if part.result == VerdictResult::Applied {
                 for offset in self.bodies.offsets(part.range) {
-                    self.notes.insert(offset.get(), note.clone());
+                    self.notes.insert((offset.get(), from), note.clone());
                 }
             }
         }
@@ -136,18 +145,20 @@ impl Entry {
         if self.notes.is_empty() {
             return;
         }
-        let settled: Vec<u64> = self
+        let settled: Vec<(u64, Option<Subscriber>)> = self
             .notes
-            .range(range.first().get()..range.end().get())
-            .map(|(offset, _)| *offset)
+            .range((range.first().get(), None)..(range.end().get(), None))
+            .map(|(of, _)| *of)
             .collect();
-        for offset in settled {
-            self.notes.remove(&offset);
+        for of in settled {
+            self.notes.remove(&of);
         }
     }
 
+    /// What was said about the record that is given up, by who gave it up.
     pub(super) fn note(&self, offset: Offset) -> Option<&Note> {
-        self.notes.get(&offset.get())
+        let of = self.lane.refusal(offset).map(|refusal| refusal.subscriber);
+        self.notes.get(&(offset.get(), of))
     }
 }
 
@@ -156,7 +167,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
+    pub(super) fn assign(&mut self, policy: Policy, delivery: Delivery, assigned: Assigned) {
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -165,9 +176,15 @@ impl Lanes {
             committed: assigned.committed,
             seed: fastrand::u64(..),
         };
+        let lane = match delivery {
+            Delivery::Competing => Kind::Competing(Box::new(Lane::new(policy, start))),
+            Delivery::Broadcast(sharing) => {
+                Kind::Broadcast(Box::new(Broadcast::new(policy, sharing, start)))
+            }
+        };
         let number = self.numbers.next();
         let entry = Entry {
-            lane: Lane::new(policy, start),
+            lane,
             partition: assigned.partition,
             number,
             bodies: Bodies::default(),
@@ -178,10 +195,12 @@ impl Lanes {
             drained: false,
             start: assigned.start,
             failed: false,
+            full: false,
             held: false,
             fetched: None,
             at_end: None,
             waiting: BTreeMap::new(),
+            starved: false,
             counted: 0,
             dirty: false,
             queued: false,
@@ -227,6 +246,11 @@ impl Lanes {
         self.entries.get_mut(&generation)
     }
 
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -241,11 +265,7 @@ impl Lanes {
     }
 
     pub(super) fn all_drained(&self) -> bool {
-        self.all(|entry| entry.drained)
-    }
-
-    pub(super) fn all(&self, holds: impl FnMut(&Entry) -> bool) -> bool {
-        self.entries.values().all(holds)
+        self.entries.values().all(|entry| entry.drained)
     }
 
     /// Takes a lane to look at.
@@ -299,6 +319,18 @@ impl Lanes {
         {
             entry.queued = true;
             self.queue.push_back(generation);
+        }
+    }
+
+    /// Puts lanes back at the front of the queue, in their order.
+    pub(super) fn requeue_first(&mut self, generations: Vec<Generation>) {
+        for generation in generations.into_iter().rev() {
+            if let Some(entry) = self.entries.get_mut(&generation)
+                && !entry.queued
+            {
+                entry.queued = true;
+                self.queue.push_front(generation);
+            }
         }
     }
 

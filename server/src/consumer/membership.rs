@@ -85,9 +85,11 @@ impl Driver {
                 .retry_at
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
+            self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.waits.due(),
             self.next_drained(),
+            self.cohort_due(now),
         ]
         .into_iter()
         .flatten()
@@ -138,6 +140,7 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }

@@ -274,6 +274,7 @@ pub(super) fn drain(left: Duration) -> Frame {
 pub(super) const fn delivery(delivery: config::Delivery) -> v1::Delivery {
     match delivery {
         config::Delivery::Competing => v1::Delivery::Competing,
+        config::Delivery::Broadcast(_) => v1::Delivery::Broadcast,
     }
 }
 

@@ -67,13 +67,17 @@ pub enum Reason {
     OptionsContradict,
     /// The client library refuses the settings.
     SettingsRefused,
+    /// The subscriber kept a window full for too long without a verdict.
+    SlowSubscriber,
+    /// Another stream has the subscriber's name.
+    AlreadyAttached,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -100,6 +104,8 @@ impl Reason {
         Self::OptionsInvalid,
         Self::OptionsContradict,
         Self::SettingsRefused,
+        Self::SlowSubscriber,
+        Self::AlreadyAttached,
         Self::ShuttingDown,
     ];
 
@@ -133,6 +139,8 @@ impl Reason {
             Self::OptionsInvalid => "OPTIONS_INVALID",
             Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::SettingsRefused => "SETTINGS_REFUSED",
+            Self::SlowSubscriber => "SLOW_SUBSCRIBER",
+            Self::AlreadyAttached => "ALREADY_ATTACHED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -159,7 +167,9 @@ impl Reason {
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
-            | Self::TooManyAdHoc => Code::ResourceExhausted,
+            | Self::TooManyAdHoc
+            | Self::SlowSubscriber => Code::ResourceExhausted,
+            Self::AlreadyAttached => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
             Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,

@@ -124,6 +124,8 @@ fn kind(effect: &Effect) -> String {
         Effect::Skipped { .. } => "Skipped".to_owned(),
         Effect::Lost { .. } => "Vanished".to_owned(),
         Effect::Dropped { .. } => "Dropped".to_owned(),
+        Effect::CutOff { .. } => "CutOff".to_owned(),
+        Effect::Withdrawn { .. } => "Withdrawn".to_owned(),
         Effect::Drained => "End".to_owned(),
     }
 }

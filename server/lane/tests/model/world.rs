@@ -135,6 +135,9 @@ impl World {
                 self.answered.insert(offset.get());
                 vec![Did::Dropped(offset.get(), cause)]
             }
+            Effect::CutOff { .. } | Effect::Withdrawn { .. } => {
+                panic!("only a broadcast knows members")
+            }
             Effect::Drained => {
                 assert!(
                     self.out.is_empty(),

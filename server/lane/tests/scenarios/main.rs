@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod broadcast;
 mod commit;
 mod dead_letter;
 mod drain;

@@ -205,6 +205,27 @@ fn wishes_are_read_like_the_file() {
 }
 
 #[test]
+fn what_only_another_value_needed_goes_with_it() {
+    let template = "delivery = \"broadcast\"\nslow_subscriber = \"fail\"\nslow_after = \"5s\"\n\
+                    absent_grace = \"1s\"";
+    let text = ad_hoc(template).replace(
+        "start = \"latest\"\norder = \"none\"",
+        "start = \"latest\"\norder = \"key\"\nkey_share = 0.5",
+    );
+    let config = load_with(&text, &[]).expect("it is valid");
+    let rules = config.ad_hoc.expect("it is there");
+    let mut wishes = Wishes::default();
+    let word = |word: &str| Wish::Text(word.to_owned());
+    wishes.ask("delivery", word("competing"));
+    wishes.ask("order", word("lane"));
+    wishes.ask("on_reject", word("drop"));
+    let made = rules.subscription("n".to_owned(), "main", &topics(&["x1"]), "team-a", &wishes);
+    let made = made.expect("nothing of the template stands in the way");
+    assert!(made.dead_letter.is_none());
+    assert_eq!(wishes.contradictions(&made), []);
+}
+
+#[test]
 fn batches_wait_for_nothing_unless_asked_to() {
     let batch = load_with(LEAST, &[]).expect("it is valid").subscriptions[0].batch;
     assert_eq!((batch.max_records, batch.max_bytes), (1024, 256 << 10));

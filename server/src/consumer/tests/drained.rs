@@ -8,20 +8,13 @@ use crate::broker::{self, Event};
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn bounded(handle: &Handle, number: u64) -> Peer {
-    Peer::attach_as(handle, number, 100, BATCH, true).await
+    Peer::attach_with(handle, number, "peer", 100, BATCH, true).await
 }
 
 impl Peer {
     async fn is_drained(&mut self) {
         let last = self.next().await;
         assert!(matches!(last, Outbound::End(End::Drained)), "{last:?}");
-    }
-
-    async fn ack(&mut self, got: &[Got]) {
-        for one in got {
-            let problems = self.settle(one.lane, one.offset, one.offset, Verdict::Acked);
-            assert_eq!(problems.await, []);
-        }
     }
 }
 
@@ -112,7 +105,7 @@ async fn paused_session_goes_on() {
     let broker = Memory::default();
     broker.append(0, []);
     let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach_as(&handle, 1, 0, BATCH, true).await;
+    let mut peer = Peer::attach_with(&handle, 1, "peer", 0, BATCH, true).await;
     assert!(
         peer.is_quiet(LONG / 2).await,
         "it takes nothing, so nothing was looked at"
@@ -235,7 +228,7 @@ async fn what_is_left_does_not_wait_to_fill_a_batch() {
         linger: LONG,
         ..BATCH
     };
-    let mut peer = Peer::attach_as(&handle, 1, 100, shape, true).await;
+    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, shape, true).await;
     let begun = Instant::now();
     let got = peer.records(3).await;
     peer.ack(&got).await;

@@ -66,6 +66,7 @@ pub struct Builder {
     pub(crate) options: Option<SubscriptionOptions>,
     pub(crate) batches: Option<Batches>,
     pub(crate) until_drained: bool,
+    pub(crate) filter: String,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
     pub(crate) keepalive_interval: Duration,
@@ -93,6 +94,7 @@ impl Builder {
             options: None,
             batches: None,
             until_drained: false,
+            filter: String::new(),
             stream_window: 4 << 20,
             connection_window: 8 << 20,
             keepalive_interval: Duration::from_secs(20),
@@ -161,6 +163,14 @@ impl Builder {
     /// Answer what is in hand: a delivery without a verdict keeps the stream open.
     pub fn until_drained(mut self) -> Self {
         self.until_drained = true;
+        self
+    }
+
+    /// Sets which records are expected: an expression of at most 4096 bytes, as the
+    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
+    /// gateway refuses the stream. Without it, whatever the subscription has.
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = expression.into();
         self
     }
 
@@ -271,6 +281,7 @@ impl Builder {
         )?;
         let batches = self.batches.and_then(|it| it.problem());
         check(batches.is_none(), "batches", batches.unwrap_or_default())?;
+        check(self.filter.len() <= 4_096, "filter", "at most 4,096 bytes")?;
         check(
             !self.backoff_initial.is_zero() && self.backoff_initial <= self.backoff_max,
             "backoff",
@@ -334,6 +345,7 @@ impl Builder {
             until_drained: self.until_drained,
             ad_hoc,
             expect,
+            filter: self.filter.clone(),
         }
     }
 

@@ -28,6 +28,8 @@ mod ad_hoc_parse;
 mod address;
 mod checks;
 mod effective;
+mod intake;
+mod intake_parse;
 mod kafka;
 mod layers;
 mod listen;
@@ -49,6 +51,7 @@ mod wish;
 
 pub use self::{
     ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
+    intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use ackgate_lane::{Policy, Sharing};
 
-use super::kafka::names;
+use super::{Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Subscription {
     pub window_bytes: u64,
     /// What batches wait for, where a subscriber does not say.
     pub batch: Batch,
+    /// Which records are handed out at all, and when.
+    pub intake: Intake,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -100,6 +102,7 @@ impl fmt::Debug for Subscription {
             policy,
             window_bytes,
             batch,
+            intake,
             linger,
             revoke_drain,
             cohort_grace,
@@ -117,6 +120,7 @@ impl fmt::Debug for Subscription {
             .field("policy", policy)
             .field("window_bytes", window_bytes)
             .field("batch", batch)
+            .field("intake", intake)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("cohort_grace", cohort_grace)

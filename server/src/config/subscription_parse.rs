@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    Batch, DeadLetter, Delivery, StartAt, Subscription, checks,
+    Batch, DeadLetter, Delivery, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -25,6 +25,7 @@ pub(super) fn subscription(
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
     let batch = batch(reader, name);
+    let intake = intake_parse::intake(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
     let cohort_grace = reader.read(&options::COHORT_GRACE, name, value::duration);
@@ -50,6 +51,7 @@ pub(super) fn subscription(
         policy: policy?,
         window_bytes: window_bytes?,
         batch: batch?,
+        intake: intake?,
         linger: linger?,
         revoke_drain: revoke_drain?,
         cohort_grace: cohort_grace?,

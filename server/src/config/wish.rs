@@ -52,9 +52,14 @@ pub struct Contradiction {
 }
 
 impl Wish {
-    /// As the log shows a setting.
-    fn shown(&self) -> String {
+    /// As the log shows the setting `option`.
+    fn shown(&self, option: &str) -> String {
         match self {
+            // Space around an expression means nothing, and the log quotes it.
+            Self::Text(text) if option == "filter" => match text.trim() {
+                "" => String::new(),
+                expression => format!("{expression:?}"),
+            },
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
             Self::Span(duration) => span(*duration),
@@ -108,7 +113,7 @@ impl Wishes {
         let contradiction = |(option, wish): &(&'static str, Wish)| {
             let set = settings.iter().find(|(key, _)| key == option);
             let running = set.map(|(_, value)| value.as_str()).unwrap_or_default();
-            let wanted = wish.shown();
+            let wanted = wish.shown(option);
             let or_none = |text: &str| if text.is_empty() { "none" } else { text }.to_owned();
             (wanted != running).then(|| Contradiction {
                 option,
@@ -133,6 +138,10 @@ impl Wishes {
             }
         }
         for (option, wish) in &self.0 {
+            if *option == "filter" && wish.shown(option).is_empty() {
+                remove(table, option);
+                continue;
+            }
             let node = wish.node().ok_or(*option)?;
             insert(table, option, node);
         }

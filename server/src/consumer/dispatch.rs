@@ -77,6 +77,14 @@ impl Driver {
                 continue;
             };
             let first = ready.range.first();
+            if ready.delivery == 1
+                && self.expire(now, generation, subscriber, OffsetRange::one(first))
+            {
+                return Outcome::Moved;
+            }
+            let Some(entry) = self.lanes.get(generation) else {
+                return Outcome::Nothing;
+            };
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
             // Where each has its own, each record is its own to refuse.
             let is_oversize = if entry.lane.is_broadcast() {
@@ -107,6 +115,29 @@ impl Driver {
             self.subscribers.reserve(now, subscriber, generation);
         }
         Outcome::Blocked
+    }
+
+    /// The last look at the age of records that never went out. Whether some are too
+    /// old, and have left the line.
+    fn expire(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> bool {
+        let intake = &self.parts.subscription.intake;
+        intake.max_age.is_some()
+            && self.lanes.touch(generation).is_some_and(|entry| {
+                self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    subscriber,
+                    range,
+                )
+            })
     }
 
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
@@ -159,6 +190,20 @@ impl Driver {
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
+            let intake = &self.parts.subscription.intake;
+            if ready.delivery == 1
+                && self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    to.subscriber,
+                    range,
+                )
+            {
+                // What is ready now is another matter: the lane's next turn is soon.
+                break;
+            }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
@@ -183,6 +228,9 @@ impl Driver {
                 .lane
                 .ready_for(to.subscriber)
                 .filter(|more| !ready.alone && !more.alone && !is_full);
+        }
+        if batch.ranges.is_empty() {
+            return;
         }
         self.subscribers.take(to.subscriber, total, first.alone);
         // Its allowance says that the outbox has room.

@@ -97,7 +97,10 @@ impl Driver {
             let read = entry
                 .at_end
                 .is_some_and(|look| look > taking.look || looked_again);
-            read && !entry.failed && !entry.lane.is_draining() && !entry.lane.owes(subscriber)
+            read && !entry.failed
+                && entry.gate.is_empty()
+                && !entry.lane.is_draining()
+                && !entry.lane.owes(subscriber)
         })
     }
 }

@@ -46,7 +46,7 @@ impl Driver {
     /// What a lane holds and what is on its way to it both count in the budget.
     fn recount(&mut self, generation: Generation) {
         if let Some(entry) = self.lanes.get_mut(generation) {
-            let held = entry.bodies.retained() + entry.granted.bytes;
+            let held = entry.retained() + entry.granted.bytes;
             self.parts.budget.recount(entry.counted, held);
             entry.counted = held;
         }
@@ -129,9 +129,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
-        entry.bodies.clear();
-        entry.fetched = None;
-        entry.at_end = None;
+        entry.forget_fetched();
         entry.granted = Grant::default();
         entry.seek += 1;
         tracing::info!(
@@ -201,9 +199,12 @@ impl Driver {
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
-                entry
+                let settled = entry
                     .lane
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Stored);
+                if let Some(cause) = settled {
+                    self.tally.given_up(cause);
+                }
                 if std::mem::take(&mut entry.held) {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
@@ -249,6 +250,7 @@ impl Driver {
     }
 
     fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
+        self.tally.given_up(cause);
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
@@ -291,16 +293,17 @@ impl Driver {
         if entry.failed {
             return;
         }
-        let records = entry.lane.room().saturating_sub(entry.granted.records);
+        let room = entry.gate.room(entry.lane.room());
+        let records = room.saturating_sub(entry.granted.records);
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
         if !wants_records && !wants_bytes {
             entry.starved = false;
             return;
         }
-        let held = entry.bodies.retained() + entry.granted.bytes;
+        let held = entry.retained() + entry.granted.bytes;
         let lane_left = self.parts.subscription.window_bytes.saturating_sub(held);
-        let floor = LEAST_GRANT.saturating_sub(entry.bodies.retained());
+        let floor = LEAST_GRANT.saturating_sub(entry.retained());
         let wanted = match self.parts.budget.limit() / 2 / lanes.max(1) {
             share if share >= 4 * LEAST_GRANT => 4 * LEAST_GRANT,
             _ => LEAST_GRANT,

@@ -7,6 +7,7 @@
 mod bodies;
 mod budget;
 mod cohort;
+mod counts;
 mod dead_letter;
 mod dispatch;
 mod drained;
@@ -17,6 +18,7 @@ mod events;
 mod handle;
 mod identities;
 mod inputs;
+mod intake;
 mod lanes;
 mod members;
 mod membership;
@@ -27,10 +29,12 @@ mod subscribers;
 mod tests;
 
 pub use budget::Budget;
+pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use intake::Wall;
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

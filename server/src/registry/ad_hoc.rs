@@ -40,7 +40,7 @@ enum Step {
     Attach(Handle, Lease),
     /// Until this is closed.
     Wait(watch::Receiver<usize>),
-    Make(Box<Subscription>),
+    Make,
 }
 
 impl Registry {
@@ -70,27 +70,22 @@ impl Registry {
                     let waited = timeout_at(deadline, gone).await;
                     waited.map_err(|_elapsed| Refused::Leaving)?;
                 }
-                Step::Make(subscription) => made = Some(self.make(subscription).await?),
+                Step::Make => made = Some(self.make(wanted.clone()).await?),
             }
         }
     }
 
-    /// Making clients of the library may read files: not on the runtime's threads.
-    async fn make(
-        &self,
-        subscription: Box<Subscription>,
-    ) -> Result<(Box<Subscription>, Made), Refused> {
-        let make = Arc::clone(&self.shared.make);
-        let making = tokio::task::spawn_blocking(move || {
-            let made = make.make(&subscription);
-            (subscription, made)
-        });
-        let ended = making.await.map_err(|error| broker::Error {
-            kind: ErrorKind::Transient,
-            detail: format!("making the clients ended early: {error}"),
-        });
-        let (subscription, made) = ended.map_err(Refused::Settings)?;
-        Ok((subscription, made.map_err(Refused::Settings)?))
+    /// Compiling a filter takes time, and making clients of the library may read files:
+    /// not on the runtime's threads.
+    async fn make(&self, wanted: Wanted) -> Result<(Box<Subscription>, Made), Refused> {
+        let shared = Arc::clone(&self.shared);
+        let making = tokio::task::spawn_blocking(move || shared.make_for(&wanted));
+        making.await.unwrap_or_else(|error| {
+            Err(Refused::Settings(broker::Error {
+                kind: ErrorKind::Transient,
+                detail: format!("making the clients ended early: {error}"),
+            }))
+        })
     }
 }
 
@@ -126,19 +121,7 @@ impl Shared {
             return Err(Refused::Full(rules.max_subscriptions));
         }
         match made.take() {
-            None => {
-                let Wanted {
-                    cluster,
-                    topics,
-                    group,
-                    wishes,
-                } = wanted;
-                // No name of the configuration has a slash.
-                let name = format!("ad-hoc/{cluster}/{group}");
-                let subscription = rules.subscription(name, cluster, topics, group, wishes);
-                let subscription = subscription.map_err(Refused::Options)?;
-                Ok(Step::Make(Box::new(subscription)))
-            }
+            None => Ok(Step::Make),
             Some((subscription, made)) => {
                 let linger = subscription.linger;
                 let handle = this.spawn(*subscription, &made);
@@ -149,6 +132,23 @@ impl Shared {
                 Ok(step)
             }
         }
+    }
+
+    /// What a driver for `wanted` is made of. Blocks.
+    fn make_for(&self, wanted: &Wanted) -> Result<(Box<Subscription>, Made), Refused> {
+        let rules = self.rules.as_ref().ok_or(Refused::Off)?;
+        let Wanted {
+            cluster,
+            topics,
+            group,
+            wishes,
+        } = wanted;
+        // No name of the configuration has a slash.
+        let name = format!("ad-hoc/{cluster}/{group}");
+        let subscription = rules.subscription(name, cluster, topics, group, wishes);
+        let subscription = subscription.map_err(Refused::Options)?;
+        let made = self.make.make(&subscription).map_err(Refused::Settings)?;
+        Ok((Box::new(subscription), made))
     }
 
     /// A subscription of the configuration that is what is wanted.

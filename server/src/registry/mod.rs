@@ -14,7 +14,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     broker::{self, Producer},
     config::{AdHoc, Cluster, Contradiction, Denied, Refusal, Subscription, Wishes},
-    consumer::{Budget, Handle, Parts},
+    consumer::{Budget, Handle, Parts, Wall},
 };
 
 mod ad_hoc;
@@ -229,6 +229,7 @@ impl Shared {
             producer: made.producer.clone(),
             budget: self.budget.clone(),
             origin: self.origin,
+            wall: Wall::system(),
         })
     }
 }

@@ -208,6 +208,36 @@ async fn options_shape_a_new_subscription_over_the_template() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn filter_and_age_are_options_like_the_others() {
+    let (registry, _make) = registry_of(CONFIG);
+    let mut target = asking("filter", word(" topic == 'a' "));
+    target
+        .wishes
+        .ask("min_age", Wish::Span(Duration::from_secs(60)));
+    let (handle, _lease) = open(&registry, target.clone()).await.expect("it is made");
+    let intake = &handle.subscription().intake;
+    assert_eq!(intake.min_age, Duration::from_secs(60));
+    assert!(intake.filter.is_some());
+    open(&registry, target.clone()).await.expect("it agrees");
+    let refused = refusal(&registry, asking("filter", word(""))).await;
+    let Refused::Contradicts(contradictions) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(contradictions[0].option, "filter");
+    assert_eq!(contradictions[0].wanted, "none");
+    target.wishes.ask("filter", word("topic =="));
+    target.group = "g2".to_owned();
+    let refused = refusal(&registry, target).await;
+    assert!(matches!(refused, Refused::Options(_)), "{refused:?}");
+    let mut without = asking("filter", word(" "));
+    without.group = "g2".to_owned();
+    let (handle, _lease) = open(&registry, without)
+        .await
+        .expect("no filter is asked for");
+    assert!(handle.subscription().intake.filter.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn options_that_cannot_stand_are_refused_like_those_of_the_file() {
     let (registry, make) = registry_of(CONFIG);
     let mut both = asking("max_attempts", Wish::Number(0));

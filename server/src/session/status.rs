@@ -27,6 +27,8 @@ pub enum Reason {
     EmptyRequest,
     /// No subscription of this name.
     UnknownSubscription,
+    /// An option of `Open` contradicts what the running subscription has.
+    OptionsContradict,
     /// A credit above the limits.
     CreditOutOfRange,
     /// More verdicts or extensions in one message than allowed; none was applied.
@@ -63,8 +65,6 @@ pub enum Reason {
     TooManyAdHoc,
     /// Options of a subscription that cannot stand.
     OptionsInvalid,
-    /// The subscription runs with other options.
-    OptionsContradict,
     /// The client library refuses the settings.
     SettingsRefused,
     /// The subscriber kept a window full for too long without a verdict.
@@ -84,6 +84,7 @@ impl Reason {
         Self::OpenInvalid,
         Self::EmptyRequest,
         Self::UnknownSubscription,
+        Self::OptionsContradict,
         Self::CreditOutOfRange,
         Self::TooManyVerdicts,
         Self::ExtensionOutOfRange,
@@ -102,7 +103,6 @@ impl Reason {
         Self::GroupLeaving,
         Self::TooManyAdHoc,
         Self::OptionsInvalid,
-        Self::OptionsContradict,
         Self::SettingsRefused,
         Self::SlowSubscriber,
         Self::AlreadyAttached,
@@ -119,6 +119,7 @@ impl Reason {
             Self::OpenInvalid => "OPEN_INVALID",
             Self::EmptyRequest => "EMPTY_REQUEST",
             Self::UnknownSubscription => "UNKNOWN_SUBSCRIPTION",
+            Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::CreditOutOfRange => "CREDIT_OUT_OF_RANGE",
             Self::TooManyVerdicts => "TOO_MANY_VERDICTS",
             Self::ExtensionOutOfRange => "EXTENSION_OUT_OF_RANGE",
@@ -137,7 +138,6 @@ impl Reason {
             Self::GroupLeaving => "GROUP_LEAVING",
             Self::TooManyAdHoc => "TOO_MANY_AD_HOC",
             Self::OptionsInvalid => "OPTIONS_INVALID",
-            Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::SettingsRefused => "SETTINGS_REFUSED",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
             Self::AlreadyAttached => "ALREADY_ATTACHED",

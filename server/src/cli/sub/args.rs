@@ -67,6 +67,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
+    /// The filter that the subscription is expected to have.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
     /// Stops when no record has come for this long, such as `5s`.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(super) exit_when_idle: Option<Duration>,
@@ -105,7 +109,9 @@ impl Args {
                 self.group.as_deref().unwrap_or_default(),
             ),
         };
-        builder = builder.subscriber_id(self.id.clone().unwrap_or_default());
+        builder = builder
+            .subscriber_id(self.id.clone().unwrap_or_default())
+            .filter(self.filter.clone().unwrap_or_default());
         if self.until_drained {
             builder = builder.until_drained();
         }

@@ -8,6 +8,7 @@ mod ad_hoc;
 mod addresses;
 mod documents;
 mod environment;
+mod intake;
 mod limits;
 mod properties;
 mod rules;

@@ -237,6 +237,55 @@ async fn what_is_left_does_not_wait_to_fill_a_batch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn records_held_back_by_their_age_are_awaited() {
+    let broker = Memory::default();
+    broker.append(0, 0..3);
+    let mut subscription = configured(Order::None);
+    subscription.intake.min_age = LONG;
+    // The time of the records: all of them are new.
+    let time = std::time::UNIX_EPOCH + Duration::from_millis(1_700_000_000_000);
+    let handle = spawn(Parts {
+        subscription: Arc::new(subscription),
+        connect: Arc::new(broker.clone()),
+        producer: None,
+        budget: Budget::new(1 << 30),
+        origin: Instant::now(),
+        wall: Wall::new(move || time),
+    });
+    let mut peer = bounded(&handle, 1).await;
+    assert!(peer.is_quiet(LONG / 2).await, "they are too young");
+    let got = peer.records(3).await;
+    peer.ack(&got).await;
+    peer.is_drained().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriber_of_a_broadcast_ends_once_its_own_share_is_done() {
+    let broker = Memory::default();
+    broker.append(0, 0..3);
+    let mut subscription = configured(Order::None);
+    subscription.min_subscribers = 2;
+    subscription.delivery = Delivery::Broadcast(ackgate_lane::Sharing {
+        cut_off_after: None,
+        absent_grace: LONG,
+    });
+    let handle = start_with(&broker, subscription);
+    let mut peer = bounded(&handle, 1).await;
+    let mut other = Peer::attach(&handle, 2, 100).await;
+    let others = other.records(3).await;
+    let got = peer.records(3).await;
+    peer.ack(&got[..2]).await;
+    assert!(peer.is_quiet(10 * SECOND).await, "one is its own");
+    peer.ack(&got[2..]).await;
+    peer.is_drained().await;
+    other.ack(&others).await;
+    eventually(&broker, "both have answered", |state| {
+        state.committed.get(&0) == Some(&3)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn stop_is_no_clean_end() {
     let broker = Memory::default();
     broker.append(0, 0..1);

@@ -20,6 +20,7 @@ mod delivery;
 mod drained;
 mod fairness;
 mod hostile;
+mod intake;
 mod key_order;
 mod lane_order;
 mod ownership;
@@ -28,7 +29,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{Batch, DeadLetter, Delivery, StartAt, Subscription},
+    config::{Batch, DeadLetter, Delivery, Intake, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -75,6 +76,7 @@ fn configured(order: Order) -> Subscription {
         policy: policy(order),
         window_bytes: 1 << 20,
         batch: BATCH,
+        intake: Intake::default(),
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         cohort_grace: Duration::ZERO,
@@ -102,6 +104,7 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
         producer: Some(Arc::new(broker.clone())),
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
+        wall: Wall::system(),
     })
 }
 

@@ -80,6 +80,7 @@ pub(in crate::broker::kafka) fn subscription(
             min_fill: 1.0,
         },
         linger: Duration::ZERO,
+        intake: crate::config::Intake::default(),
         revoke_drain: Duration::from_secs(5),
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,

@@ -20,6 +20,9 @@
 
 mod support;
 
+mod ad_hoc;
+mod batches;
+mod bounded;
 mod commit;
 mod config;
 mod dead_letter;
@@ -39,6 +42,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cases = [
+        ad_hoc::cases(),
+        batches::cases(),
+        bounded::cases(),
         delivery::cases(),
         commit::cases(),
         redelivery::cases(),

@@ -65,6 +65,8 @@ pub struct Subscription {
     pub batch: Batch,
     /// Which records are handed out at all, and when.
     pub intake: Intake,
+    /// Bytes of the ack map in one commit, before they become text; 0: none is written.
+    pub map_bytes: usize,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -103,6 +105,7 @@ impl fmt::Debug for Subscription {
             window_bytes,
             batch,
             intake,
+            map_bytes,
             linger,
             revoke_drain,
             cohort_grace,
@@ -121,6 +124,7 @@ impl fmt::Debug for Subscription {
             .field("window_bytes", window_bytes)
             .field("batch", batch)
             .field("intake", intake)
+            .field("map_bytes", map_bytes)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("cohort_grace", cohort_grace)

@@ -1,9 +1,9 @@
 //! Sessions that end once there is nothing left for them.
 //!
 //! **Invariant**: such a session ends only when every lane here has been read to the end
-//! of its log since it began to take records, and nothing is ready, delayed or out that
-//! could still be its own. What cannot be read, and what may still come with a
-//! rebalance, is not nothing.
+//! of its log since it began to take records, nothing is ready, delayed or out that
+//! could still be its own, and every confirmation that it asked for has been given. What
+//! cannot be read, and what may still come with a rebalance, is not nothing.
 
 use std::time::Duration;
 
@@ -92,6 +92,9 @@ impl Driver {
         let Some(taking) = self.subscribers.get(subscriber).and_then(|it| it.taking) else {
             return false;
         };
+        if self.durable.owes(subscriber) {
+            return false;
+        }
         let looked_again = taking.since.after(LOOKS_AGAIN) <= now;
         self.lanes.all().all(|entry| {
             let read = entry

@@ -12,6 +12,7 @@ mod dead_letter;
 mod dispatch;
 mod drained;
 mod driver;
+mod durable;
 mod effects;
 mod episode;
 mod events;
@@ -22,6 +23,7 @@ mod intake;
 mod lanes;
 mod members;
 mod membership;
+mod metadata;
 mod shape;
 mod shown;
 mod subscribers;
@@ -32,8 +34,8 @@ pub use budget::Budget;
 pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
-    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Attach, Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict,
+    NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use intake::Wall;
 pub use shown::{Shown, ShownLane, ShownSubscriber};

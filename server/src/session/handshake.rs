@@ -8,7 +8,7 @@ use tonic::{Status, Streaming};
 use super::{convert, status::Reason};
 use crate::{
     config,
-    consumer::{Credit, Handle},
+    consumer::{Confirm, Credit, Handle},
     filter::{Filter, SOURCE_BYTES},
     registry::{Lease, Registry},
 };
@@ -44,7 +44,7 @@ pub(super) struct Opening {
     pub(super) credit: Credit,
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
-    pub(super) confirm: bool,
+    pub(super) confirm: Confirm,
     pub(super) batch: config::Batch,
     pub(super) until_drained: bool,
 }
@@ -151,6 +151,10 @@ async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Statu
         credit,
         max_message_bytes,
         until_drained: open.until_drained,
-        confirm: confirm == v1::Confirm::Applied,
+        confirm: match confirm {
+            v1::Confirm::Unspecified => Confirm::Problems,
+            v1::Confirm::Applied => Confirm::Applied,
+            v1::Confirm::Durable => Confirm::Durable,
+        },
     })
 }

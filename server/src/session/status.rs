@@ -71,13 +71,15 @@ pub enum Reason {
     SlowSubscriber,
     /// Another stream has the subscriber's name.
     AlreadyAttached,
+    /// As many durable confirmations wait for Kafka as may, and have for long.
+    CommitsStalled,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -106,6 +108,7 @@ impl Reason {
         Self::SettingsRefused,
         Self::SlowSubscriber,
         Self::AlreadyAttached,
+        Self::CommitsStalled,
         Self::ShuttingDown,
     ];
 
@@ -141,6 +144,7 @@ impl Reason {
             Self::SettingsRefused => "SETTINGS_REFUSED",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
             Self::AlreadyAttached => "ALREADY_ATTACHED",
+            Self::CommitsStalled => "COMMITS_STALLED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -172,7 +176,7 @@ impl Reason {
             Self::AlreadyAttached => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
-            Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
+            Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
         }
     }
 

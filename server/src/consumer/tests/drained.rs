@@ -237,6 +237,43 @@ async fn what_is_left_does_not_wait_to_fill_a_batch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn durable_confirmation_comes_before_the_end() {
+    let broker = Memory::default();
+    broker.append(0, 0..1);
+    broker.with(|state| state.commits_fail = true);
+    let handle = start(&broker, Order::None);
+    let mut peer = bounded(&handle, 1).await;
+    let got = peer.records(1).await[0];
+    let verdict = LaneVerdict {
+        lane: got.lane,
+        target: Target {
+            range: OffsetRange::one(Offset::new(0)),
+            delivery: None,
+        },
+        verdict: Verdict::Acked,
+        code: String::new(),
+        reason: String::new(),
+    };
+    peer.tell(Input::Settle {
+        subscriber: peer.subscriber,
+        sequence: 7,
+        verdicts: vec![verdict],
+        refused: Vec::new(),
+        confirm: Confirm::Durable,
+        ticket: None,
+    })
+    .await;
+    assert!(peer.is_quiet(10 * SECOND).await, "Kafka does not have it");
+    broker.with(|state| state.commits_fail = false);
+    let answer = peer.next().await;
+    assert!(
+        matches!(answer, Outbound::Settled { sequence: 7, .. }),
+        "{answer:?}"
+    );
+    peer.is_drained().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn records_held_back_by_their_age_are_awaited() {
     let broker = Memory::default();
     broker.append(0, 0..3);

@@ -92,6 +92,7 @@ pub(super) fn assigned(
         generation: Generation(generation),
         start: Some(Position::new(start)),
         committed,
+        metadata: None,
     }
 }
 impl Raw {
@@ -364,7 +365,7 @@ async fn message_that_asks_for_endless_answers_ends_its_session_alone() {
         sequence: u64::MAX,
         verdicts: vec![verdict; 500],
         refused: Vec::new(),
-        confirm: false,
+        confirm: Confirm::Problems,
         ticket: None,
     })
     .await;

@@ -42,6 +42,24 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    fn check(&self) -> Result<(), Error> {
+        let given: &[(&'static str, bool)] = match self {
+            Self::Named(name) => &[("subscription", !name.is_empty())],
+            Self::AdHoc {
+                cluster,
+                topics,
+                group,
+            } => &[
+                ("cluster", !cluster.is_empty()),
+                ("topics", !topics.is_empty()),
+                ("group", !group.is_empty()),
+            ],
+        };
+        given
+            .iter()
+            .try_for_each(|(option, is_given)| check(*is_given, option, "must not be empty"))
+    }
+
     /// For the log.
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -233,30 +251,7 @@ impl Builder {
     }
 
     fn checked(&self) -> Result<Endpoint, Error> {
-        let check = |holds: bool, option, problem: &str| {
-            if holds {
-                Ok(())
-            } else {
-                Err(Error::Option {
-                    option,
-                    problem: problem.to_owned(),
-                })
-            }
-        };
-        match &self.source {
-            Source::Named(name) => {
-                check(!name.is_empty(), "subscription", "must not be empty")?;
-            }
-            Source::AdHoc {
-                cluster,
-                topics,
-                group,
-            } => {
-                check(!cluster.is_empty(), "cluster", "must not be empty")?;
-                check(!topics.is_empty(), "topics", "must not be empty")?;
-                check(!group.is_empty(), "group", "must not be empty")?;
-            }
-        }
+        self.source.check()?;
         check(
             self.subscriber_id.len() <= 256 && !self.subscriber_id.chars().any(char::is_control),
             "subscriber_id",
@@ -356,6 +351,17 @@ impl Builder {
             .with_max_delay(self.backoff_max)
             .without_max_times()
             .build()
+    }
+}
+
+fn check(holds: bool, option: &'static str, problem: &str) -> Result<(), Error> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::Option {
+            option,
+            problem: problem.to_owned(),
+        })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     },
     config::{Cluster, Config, Listen, Shutdown, Subscription},
     consumer::{Budget, Handle, Input},
-    registry::{Made, Make, Registry},
+    registry::{Closing, Made, Make, Registry},
     session::{Gate, Service},
 };
 
@@ -168,7 +168,10 @@ impl Gateway {
             shutdown.drain
         );
         gate.close();
-        let (subscriptions, producers) = registry.close();
+        let Closing {
+            subscriptions,
+            producers,
+        } = registry.close();
         stop_drivers(subscriptions, &shutdown).await;
         close_producers(producers, shutdown.close).await;
         // Dropped or sent, the receiver resolves either way.

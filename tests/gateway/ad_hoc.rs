@@ -83,82 +83,55 @@ fn fields(status: &Status) -> Vec<String> {
         .collect()
 }
 
+/// Openings that name what nothing can be called.
+fn wrong_names(good: &Open, topic: &Topic) -> Vec<(Open, &'static str)> {
+    let many = vec![topic.name.clone(); 101];
+    let another = |topic: &str| with(good, |it| it.topics.push(topic.to_owned()));
+    vec![
+        (with(good, |it| it.topics.clear()), "TOPICS_EMPTY"),
+        (with(good, |it| it.topics = many), "TOO_MANY_TOPICS"),
+        (another("a\0b"), "TOPIC_INVALID"),
+        (another("a/b"), "TOPIC_INVALID"),
+        (another(""), "TOPIC_INVALID"),
+        (with(good, |it| it.group.clear()), "GROUP_INVALID"),
+        (with(good, |it| it.group.push('\0')), "GROUP_INVALID"),
+    ]
+}
+
+/// Openings of what the configuration does not have or allow.
+fn not_allowed(good: &Open) -> Vec<(Open, &'static str, Code)> {
+    let cluster = |name: &str| with(good, |it| it.cluster = name.to_owned());
+    let elsewhere = || "elsewhere".to_owned();
+    let none = SubscriptionOptions {
+        max_attempts: Some(0),
+        ..SubscriptionOptions::default()
+    };
+    let two = Open {
+        subscription: "orders".to_owned(),
+        ..good.clone()
+    };
+    let denied = |open| (open, "AD_HOC_DENIED", Code::PermissionDenied);
+    vec![
+        (cluster("nowhere"), "UNKNOWN_CLUSTER", Code::NotFound),
+        denied(cluster("spare")),
+        denied(with(good, |it| it.topics.push(elsewhere()))),
+        denied(with(good, |it| it.group = elsewhere())),
+        (
+            with(good, |it| it.options = Some(none)),
+            "OPTIONS_INVALID",
+            Code::InvalidArgument,
+        ),
+        (two, "OPEN_INVALID", Code::InvalidArgument),
+    ]
+}
+
 async fn openings_that_cannot_be_are_refused_with_their_reason(stage: Stage) {
     let topic = stage.topic("a", 1).await;
     let gateway = open_gateway(&stage, &[]).await;
     let good = ad_hoc(&[&topic], &stage.group());
-    let many = vec![topic.name.clone(); 101];
-    let cases = [
-        (
-            with(&good, |it| it.topics.clear()),
-            "TOPICS_EMPTY",
-            Code::InvalidArgument,
-        ),
-        (
-            with(&good, |it| it.topics = many),
-            "TOO_MANY_TOPICS",
-            Code::InvalidArgument,
-        ),
-        (
-            with(&good, |it| it.topics.push("a\0b".to_owned())),
-            "TOPIC_INVALID",
-            Code::InvalidArgument,
-        ),
-        (
-            with(&good, |it| it.topics.push("a/b".to_owned())),
-            "TOPIC_INVALID",
-            Code::InvalidArgument,
-        ),
-        (
-            with(&good, |it| it.group.clear()),
-            "GROUP_INVALID",
-            Code::InvalidArgument,
-        ),
-        (
-            with(&good, |it| it.group.push('\0')),
-            "GROUP_INVALID",
-            Code::InvalidArgument,
-        ),
-        (
-            with(&good, |it| it.cluster = "nowhere".to_owned()),
-            "UNKNOWN_CLUSTER",
-            Code::NotFound,
-        ),
-        (
-            with(&good, |it| it.cluster = "spare".to_owned()),
-            "AD_HOC_DENIED",
-            Code::PermissionDenied,
-        ),
-        (
-            with(&good, |it| it.topics.push("elsewhere".to_owned())),
-            "AD_HOC_DENIED",
-            Code::PermissionDenied,
-        ),
-        (
-            with(&good, |it| it.group = "elsewhere".to_owned()),
-            "AD_HOC_DENIED",
-            Code::PermissionDenied,
-        ),
-        (
-            with(&good, |it| {
-                it.options = Some(SubscriptionOptions {
-                    max_attempts: Some(0),
-                    ..SubscriptionOptions::default()
-                });
-            }),
-            "OPTIONS_INVALID",
-            Code::InvalidArgument,
-        ),
-        (
-            Open {
-                subscription: "orders".to_owned(),
-                ..good.clone()
-            },
-            "OPEN_INVALID",
-            Code::InvalidArgument,
-        ),
-    ];
-    for (open, expected, code) in cases {
+    let names = wrong_names(&good, &topic).into_iter();
+    let names = names.map(|(open, reason)| (open, reason, Code::InvalidArgument));
+    for (open, expected, code) in names.chain(not_allowed(&good)) {
         let what = format!("{:?}", open.ad_hoc);
         let status = refused(gateway.address, open).await;
         assert_eq!(

@@ -46,6 +46,7 @@ async fn open_says_what_the_builder_was_told() {
         confirm: v1::Confirm::Applied.into(),
         ack_deadline: Some(seconds(90)),
         filter: "key == 'a'".to_owned(),
+        ..v1::Open::default()
     };
     assert_eq!(open, wanted);
     assert_eq!(

@@ -128,6 +128,15 @@ struct State {
     producers: Vec<Arc<dyn Producer>>,
 }
 
+/// What runs when the gateway stops.
+#[derive(Debug)]
+pub struct Closing {
+    /// Every subscription, by name.
+    pub subscriptions: Vec<(String, Handle)>,
+    /// What writes for them.
+    pub producers: Vec<Arc<dyn Producer>>,
+}
+
 /// Keeps an ad hoc subscription running while somebody may attach to it.
 #[derive(Debug)]
 pub struct Lease(Option<Arc<watch::Sender<usize>>>);
@@ -202,22 +211,24 @@ impl Registry {
         }
     }
 
-    /// From now on nothing can be attached to. Returns what runs, by name, and what
-    /// writes for it.
+    /// From now on nothing can be attached to. Returns what runs.
     #[must_use]
-    pub fn close(&self) -> (Vec<(String, Handle)>, Vec<Arc<dyn Producer>>) {
+    pub fn close(&self) -> Closing {
         let mut state = self.shared.state.lock();
         state.closed = true;
         let declared = self.shared.declared.iter();
-        let mut running: Vec<_> = declared
+        let mut subscriptions: Vec<_> = declared
             .map(|(name, handle)| (name.clone(), handle.clone()))
             .collect();
         let mut producers = state.producers.clone();
         for one in state.ad_hoc.values() {
-            running.push((one.handle.subscription().name.clone(), one.handle.clone()));
+            subscriptions.push((one.handle.subscription().name.clone(), one.handle.clone()));
             producers.extend(one.producer.clone());
         }
-        (running, producers)
+        Closing {
+            subscriptions,
+            producers,
+        }
     }
 }
 

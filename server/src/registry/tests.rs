@@ -137,9 +137,11 @@ async fn opening_of_what_is_declared_attaches_to_it() {
 #[tokio::test(start_paused = true)]
 async fn what_the_rules_do_not_allow_is_refused() {
     let (registry, make) = registry_of(CONFIG);
-    let denied = |refused| match refused {
-        Refused::Denied(denied) => denied,
-        other => panic!("{other:?}"),
+    let denied = |refused| {
+        let Refused::Denied(denied) = refused else {
+            panic!("{refused:?}")
+        };
+        denied
     };
     let of = |cluster, topic, group| wanted(cluster, &[topic], group);
     assert_eq!(
@@ -396,8 +398,11 @@ async fn closed_registry_opens_nothing_and_hands_out_all_that_runs() {
     let _opened = open(&registry, wanted("main", &["a"], "g1"))
         .await
         .expect("it is open");
-    let (running, producers) = registry.close();
-    let mut names: Vec<String> = running.into_iter().map(|(name, _)| name).collect();
+    let Closing {
+        subscriptions,
+        producers,
+    } = registry.close();
+    let mut names: Vec<String> = subscriptions.into_iter().map(|(name, _)| name).collect();
     names.sort();
     assert_eq!(names, ["ad-hoc/main/g1", "orders"]);
     assert_eq!(producers.len(), 1, "only one of them has dead letters");

@@ -115,8 +115,10 @@ impl Args {
         if self.until_drained {
             builder = builder.until_drained();
         }
-        self.batches()
-            .map_or(builder.clone(), |it| builder.batches(it))
+        match self.batches() {
+            Some(batches) => builder.batches(batches),
+            None => builder,
+        }
     }
 
     /// What is asked of batches, if anything is.

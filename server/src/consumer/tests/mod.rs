@@ -244,9 +244,9 @@ impl Peer {
 
     /// The next batch, told as sent.
     async fn batch(&mut self) -> Vec<Got> {
-        let batch = match self.next().await {
-            Outbound::Batch(batch) => batch,
-            other => panic!("a batch is due, not {other:?}"),
+        let next = self.next().await;
+        let Outbound::Batch(batch) = next else {
+            panic!("a batch is due, not {next:?}")
         };
         let lane = batch.lane.lane;
         let mut got = Vec::new();

@@ -27,7 +27,6 @@ pub(super) fn field(option: &str) -> &str {
 pub(super) fn wishes(options: v1::SubscriptionOptions, of: &str) -> Result<Wishes, Status> {
     let invalid =
         |field: &str, text: &str| Reason::OptionsInvalid.field(&format!("{of}.{field}"), text);
-    let unknown = |field| move |_| invalid(field, "is not a known value");
     let v1::SubscriptionOptions {
         delivery,
         order,
@@ -40,37 +39,8 @@ pub(super) fn wishes(options: v1::SubscriptionOptions, of: &str) -> Result<Wishe
         filter,
         min_age,
     } = options;
-    let delivery = match v1::Delivery::try_from(delivery).map_err(unknown("delivery"))? {
-        v1::Delivery::Unspecified => None,
-        v1::Delivery::Competing => Some("competing"),
-        v1::Delivery::Broadcast => Some("broadcast"),
-    };
-    let order = match v1::Order::try_from(order).map_err(unknown("order"))? {
-        v1::Order::Unspecified => None,
-        v1::Order::None => Some("none"),
-        v1::Order::Key => Some("key"),
-        v1::Order::Lane => Some("lane"),
-    };
-    let on_reject = match v1::OnReject::try_from(on_reject).map_err(unknown("on_reject"))? {
-        v1::OnReject::Unspecified => None,
-        v1::OnReject::DeadLetter => Some("dead_letter"),
-        v1::OnReject::Drop => Some("drop"),
-        v1::OnReject::Hold => Some("hold"),
-    };
-    let start = match start {
-        None => None,
-        Some(v1::Start { at: None }) => {
-            return Err(invalid("start", "must say where: at is not set"));
-        }
-        Some(v1::Start { at: Some(at) }) => Some(match at {
-            At::Earliest(v1::StartEarliest {}) => StartAt::Earliest,
-            At::Latest(v1::StartLatest {}) => StartAt::Latest,
-            At::Fail(v1::StartFail {}) => StartAt::Fail,
-            At::Timestamp(time) => StartAt::Timestamp(
-                millis(time).ok_or_else(|| invalid("start", "must be a time from 1970 on"))?,
-            ),
-        }),
-    };
+    let start = start.map(begin).transpose();
+    let start = start.map_err(|why| invalid("start", why))?;
     let span = |field, wire: Option<prost_types::Duration>| {
         let span = wire.map(Duration::try_from).transpose();
         span.map_err(|_negative| invalid(field, "must not be negative"))
@@ -83,10 +53,13 @@ pub(super) fn wishes(options: v1::SubscriptionOptions, of: &str) -> Result<Wishe
             return Err(invalid(field, "must have at most 4096 bytes"));
         }
     }
-    let text = |text: Option<&str>| text.map(|text| Wish::Text(text.to_owned()));
+    let word = |word: Known, field| match word {
+        Ok(word) => Ok(word.map(|word| Wish::Text(word.to_owned()))),
+        Err(_unknown) => Err(invalid(field, "is not a known value")),
+    };
     let asked = [
-        ("delivery", text(delivery)),
-        ("order", text(order)),
+        ("delivery", word(delivery_word(delivery), "delivery")?),
+        ("order", word(order_word(order), "order")?),
         ("start", start.map(Wish::Start)),
         (
             "ack_deadline",
@@ -94,7 +67,7 @@ pub(super) fn wishes(options: v1::SubscriptionOptions, of: &str) -> Result<Wishe
         ),
         ("max_attempts", max_attempts.map(Wish::Number)),
         ("max_deliveries", max_deliveries.map(Wish::Number)),
-        ("on_reject", text(on_reject)),
+        ("on_reject", word(on_reject_word(on_reject), "on_reject")?),
         ("dead_letter.topic", dead_letter_topic.map(Wish::Text)),
         ("filter", filter.map(Wish::Text)),
         ("min_age", span("min_age", min_age)?.map(Wish::Span)),
@@ -106,6 +79,47 @@ pub(super) fn wishes(options: v1::SubscriptionOptions, of: &str) -> Result<Wishe
         }
     }
     Ok(wishes)
+}
+
+/// The configuration's word for a value of an enum; `None` if nothing is asked for.
+type Known = Result<Option<&'static str>, prost::UnknownEnumValue>;
+
+fn delivery_word(wire: i32) -> Known {
+    Ok(match v1::Delivery::try_from(wire)? {
+        v1::Delivery::Unspecified => None,
+        v1::Delivery::Competing => Some("competing"),
+        v1::Delivery::Broadcast => Some("broadcast"),
+    })
+}
+
+fn order_word(wire: i32) -> Known {
+    Ok(match v1::Order::try_from(wire)? {
+        v1::Order::Unspecified => None,
+        v1::Order::None => Some("none"),
+        v1::Order::Key => Some("key"),
+        v1::Order::Lane => Some("lane"),
+    })
+}
+
+fn on_reject_word(wire: i32) -> Known {
+    Ok(match v1::OnReject::try_from(wire)? {
+        v1::OnReject::Unspecified => None,
+        v1::OnReject::DeadLetter => Some("dead_letter"),
+        v1::OnReject::Drop => Some("drop"),
+        v1::OnReject::Hold => Some("hold"),
+    })
+}
+
+/// Where a group begins, or what is wrong with it.
+fn begin(wire: v1::Start) -> Result<StartAt, &'static str> {
+    match wire.at.ok_or("must say where: at is not set")? {
+        At::Earliest(v1::StartEarliest {}) => Ok(StartAt::Earliest),
+        At::Latest(v1::StartLatest {}) => Ok(StartAt::Latest),
+        At::Fail(v1::StartFail {}) => Ok(StartAt::Fail),
+        At::Timestamp(time) => millis(time)
+            .map(StartAt::Timestamp)
+            .ok_or("must be a time from 1970 on"),
+    }
 }
 
 fn millis(time: prost_types::Timestamp) -> Option<i64> {

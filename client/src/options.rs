@@ -84,6 +84,8 @@ pub struct Builder {
     pub(crate) options: Option<SubscriptionOptions>,
     pub(crate) batches: Option<Batches>,
     pub(crate) until_drained: bool,
+    pub(crate) resumable: bool,
+    pub(crate) takeover: bool,
     pub(crate) filter: String,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
@@ -112,6 +114,8 @@ impl Builder {
             options: None,
             batches: None,
             until_drained: false,
+            resumable: true,
+            takeover: false,
             filter: String::new(),
             stream_window: 4 << 20,
             connection_window: 8 << 20,
@@ -181,6 +185,23 @@ impl Builder {
     /// Answer what is in hand: a delivery without a verdict keeps the stream open.
     pub fn until_drained(mut self) -> Self {
         self.until_drained = true;
+        self
+    }
+
+    /// Sets whether what is in hand outlives a broken stream (it does unless this says
+    /// `false`): the gateway then keeps it for its `resume_grace`, 30 s by default,
+    /// before anybody else gets it. Without it, a lost connection hands it out again at
+    /// once, and verdicts on it no longer count.
+    pub fn resumable(mut self, resumable: bool) -> Self {
+        self.resumable = resumable;
+        self
+    }
+
+    /// Takes the place of another stream with the same [`subscriber_id`](Self::subscriber_id)
+    /// when it first connects; that one ends for good. Without it, the gateway refuses
+    /// a second one, and this subscriber tries again until the other has gone.
+    pub fn takeover(mut self, takeover: bool) -> Self {
+        self.takeover = takeover;
         self
     }
 
@@ -340,7 +361,9 @@ impl Builder {
             until_drained: self.until_drained,
             ad_hoc,
             expect,
+            resumable: self.resumable,
             filter: self.filter.clone(),
+            ..v1::Open::default()
         }
     }
 

@@ -23,6 +23,7 @@ mod support;
 mod ad_hoc;
 mod batches;
 mod bounded;
+mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
@@ -35,8 +36,10 @@ mod protocol;
 mod rebalance;
 mod redelivery;
 mod rolling;
+mod sessions;
 mod shutdown;
 mod tools;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         batches::cases(),
         bounded::cases(),
         delivery::cases(),
+        broadcast::cases(),
         commit::cases(),
         redelivery::cases(),
         dead_letter::cases(),
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        sessions::cases(),
+        verdicts::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),

@@ -13,6 +13,7 @@
 mod bounded;
 mod errors;
 mod memory;
+mod resume;
 mod sessions;
 mod support;
 mod verdicts;

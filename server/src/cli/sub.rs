@@ -96,7 +96,12 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
     match time::timeout(PATIENCE, &mut connecting).await {
         Ok(result) => result,
         Err(_) => {
-            eprintln!("waiting for a gateway at {address}");
+            match &args.id {
+                Some(id) if !args.takeover => eprintln!(
+                    "waiting for a gateway at {address} on which no other subscriber is {id:?}"
+                ),
+                Some(_) | None => eprintln!("waiting for a gateway at {address}"),
+            }
             connecting.await
         }
     }

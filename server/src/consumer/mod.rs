@@ -4,6 +4,8 @@
 //! Boundary: no rdkafka and no gRPC types; rules about commit, seek, redelivery and
 //! dead letters are the lane's.
 
+mod absence;
+mod arrival;
 mod bodies;
 mod budget;
 mod cohort;
@@ -17,13 +19,15 @@ mod effects;
 mod episode;
 mod events;
 mod handle;
-mod identities;
+mod identity;
 mod inputs;
 mod intake;
 mod lanes;
+mod leases;
 mod members;
 mod membership;
 mod metadata;
+mod opening;
 mod shape;
 mod shown;
 mod subscribers;
@@ -34,9 +38,10 @@ pub use budget::Budget;
 pub use counts::Counts;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Attach, Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict,
-    NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
+    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use intake::Wall;
+pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

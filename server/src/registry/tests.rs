@@ -373,7 +373,7 @@ async fn nobody_attaches_to_a_dying_subscription() {
                     tokio::task::yield_now().await;
                 }
                 let credit = Input::Credit(
-                    ackgate_lane::Subscriber(0),
+                    crate::consumer::Session(0),
                     crate::consumer::Credit::default(),
                 );
                 let heard = handle.send(credit).await;

@@ -1,5 +1,7 @@
 //! The first message of a stream: who subscribes to what, with which limits.
 
+pub(super) mod resume;
+
 use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1;
@@ -8,7 +10,7 @@ use tonic::{Status, Streaming};
 use super::{convert, status::Reason};
 use crate::{
     config,
-    consumer::{Confirm, Credit, Handle},
+    consumer::{Confirm, Credit, Handle, Manifest},
     filter::{Filter, SOURCE_BYTES},
     registry::{Lease, Registry},
 };
@@ -39,8 +41,11 @@ const ACK_DEADLINES: std::ops::RangeInclusive<Duration> =
 pub(super) struct Opening {
     pub(super) handle: Handle,
     /// Keeps what `handle` leads to.
-    pub(super) lease: Lease,
+    pub(super) lease: Option<Lease>,
     pub(super) name: Arc<str>,
+    pub(super) resumable: bool,
+    pub(super) takeover: bool,
+    pub(super) resume: Option<Manifest>,
     pub(super) credit: Credit,
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
@@ -75,7 +80,8 @@ pub(super) async fn receive(
             v1::subscribe_request::Request::Credit(_)
             | v1::subscribe_request::Request::Settle(_)
             | v1::subscribe_request::Request::Extend(_)
-            | v1::subscribe_request::Request::Close(_),
+            | v1::subscribe_request::Request::Close(_)
+            | v1::subscribe_request::Request::Beat(_),
         )
         | None => Err(Reason::OpenExpected.status("the first message must be Open")),
     }
@@ -133,8 +139,10 @@ async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Statu
     };
     let credit = open.credit.map_or(Ok(Credit::default()), convert::credit)?;
     let batch = batch::Asked::of(open.batch.unwrap_or_default())?;
+    let resume = open.resume.map(resume::manifest).transpose()?;
     let name = if open.subscriber_id.is_empty() {
-        Arc::from(format!("subscriber-{:012x}", fastrand::u64(..1 << 48)))
+        // Unlike any other, also of other gateways.
+        Arc::from(format!("subscriber-{:016x}", fastrand::u64(..)))
     } else {
         Arc::from(open.subscriber_id)
     };
@@ -146,8 +154,11 @@ async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Statu
         ack_deadline: ack_deadline.unwrap_or(subscription.policy.ack_deadline),
         batch: batch.over(subscription.batch),
         handle,
-        lease,
+        lease: Some(lease),
         name,
+        resumable: open.resumable,
+        takeover: open.takeover,
+        resume,
         credit,
         max_message_bytes,
         until_drained: open.until_drained,

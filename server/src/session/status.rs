@@ -67,10 +67,14 @@ pub enum Reason {
     OptionsInvalid,
     /// The client library refuses the settings.
     SettingsRefused,
+    /// Another stream of the subscriber's name is attached.
+    SubscriberIdInUse,
+    /// A later stream of the subscriber took this one's place.
+    Superseded,
+    /// A manifest of more runs than allowed.
+    ManifestTooLarge,
     /// The subscriber kept a window full for too long without a verdict.
     SlowSubscriber,
-    /// Another stream has the subscriber's name.
-    AlreadyAttached,
     /// As many durable confirmations wait for Kafka as may, and have for long.
     CommitsStalled,
     /// The gateway stops.
@@ -79,7 +83,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -106,8 +110,10 @@ impl Reason {
         Self::TooManyAdHoc,
         Self::OptionsInvalid,
         Self::SettingsRefused,
+        Self::SubscriberIdInUse,
+        Self::Superseded,
+        Self::ManifestTooLarge,
         Self::SlowSubscriber,
-        Self::AlreadyAttached,
         Self::CommitsStalled,
         Self::ShuttingDown,
     ];
@@ -142,8 +148,10 @@ impl Reason {
             Self::TooManyAdHoc => "TOO_MANY_AD_HOC",
             Self::OptionsInvalid => "OPTIONS_INVALID",
             Self::SettingsRefused => "SETTINGS_REFUSED",
+            Self::SubscriberIdInUse => "SUBSCRIBER_ID_IN_USE",
+            Self::Superseded => "SUPERSEDED",
+            Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
-            Self::AlreadyAttached => "ALREADY_ATTACHED",
             Self::CommitsStalled => "COMMITS_STALLED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
@@ -172,10 +180,11 @@ impl Reason {
             | Self::NotReading
             | Self::TooManyAnswers
             | Self::TooManyAdHoc
+            | Self::ManifestTooLarge
             | Self::SlowSubscriber => Code::ResourceExhausted,
-            Self::AlreadyAttached => Code::AlreadyExists,
+            Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
-            Self::InputBroken => Code::Aborted,
+            Self::InputBroken | Self::Superseded => Code::Aborted,
             Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
         }
     }

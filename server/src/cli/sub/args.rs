@@ -63,9 +63,19 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) credit: u32,
 
-    /// The name by which dead letters and logs know this subscriber.
+    /// The name by which dead letters and logs know this subscriber. Only one may have
+    /// it at a time.
     #[arg(long, value_name = "NAME")]
-    id: Option<String>,
+    pub(super) id: Option<String>,
+
+    /// Ends another subscriber of the same --id instead of waiting until it has gone.
+    #[arg(long, requires = "id")]
+    pub(super) takeover: bool,
+
+    /// If the connection is lost, lets others have at once what is out, instead of
+    /// coming back for it.
+    #[arg(long)]
+    no_resume: bool,
 
     /// The filter that the subscription is expected to have.
     #[arg(long, value_name = "EXPRESSION")]
@@ -111,6 +121,8 @@ impl Args {
         };
         builder = builder
             .subscriber_id(self.id.clone().unwrap_or_default())
+            .takeover(self.takeover)
+            .resumable(!self.no_resume)
             .filter(self.filter.clone().unwrap_or_default());
         if self.until_drained {
             builder = builder.until_drained();

@@ -8,7 +8,7 @@ use crate::broker::{self, Event};
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn bounded(handle: &Handle, number: u64) -> Peer {
-    Peer::attach_with(handle, number, "peer", 100, BATCH, true).await
+    Peer::attach_with(handle, number, 100, BATCH, true).await
 }
 
 impl Peer {
@@ -91,7 +91,7 @@ async fn what_others_lose_keeps_a_session_open() {
     other.records(1).await;
     let mut peer = bounded(&handle, 2).await;
     let got = peer.records(1).await;
-    let gone = Input::Detach(other.subscriber, Departure::Lost);
+    let gone = Input::Detach(other.session, Departure::Lost);
     peer.tell(gone).await;
     let lost = peer.records(1).await;
     peer.ack(&got).await;
@@ -105,7 +105,7 @@ async fn paused_session_goes_on() {
     let broker = Memory::default();
     broker.append(0, []);
     let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 0, BATCH, true).await;
+    let mut peer = Peer::attach_with(&handle, 1, 0, BATCH, true).await;
     assert!(
         peer.is_quiet(LONG / 2).await,
         "it takes nothing, so nothing was looked at"
@@ -114,7 +114,7 @@ async fn paused_session_goes_on() {
         records: 1,
         bytes: 1,
     };
-    peer.tell(Input::Credit(peer.subscriber, some)).await;
+    peer.tell(Input::Credit(peer.session, some)).await;
     peer.is_drained().await;
 }
 
@@ -228,7 +228,7 @@ async fn what_is_left_does_not_wait_to_fill_a_batch() {
         linger: LONG,
         ..BATCH
     };
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, shape, true).await;
+    let mut peer = Peer::attach_with(&handle, 1, 100, shape, true).await;
     let begun = Instant::now();
     let got = peer.records(3).await;
     peer.ack(&got).await;
@@ -255,7 +255,7 @@ async fn durable_confirmation_comes_before_the_end() {
         reason: String::new(),
     };
     peer.tell(Input::Settle {
-        subscriber: peer.subscriber,
+        session: peer.session,
         sequence: 7,
         verdicts: vec![verdict],
         refused: Vec::new(),

@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ackgate_lane::{
-    Backoff, Offset, OffsetRange, OnReject, Order, Policy, Subscriber, Target, Verdict,
-    VerdictResult, Window,
+    Backoff, Offset, OffsetRange, OnReject, Order, Policy, Target, Verdict, VerdictResult, Window,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -21,16 +20,19 @@ mod delivery;
 mod drained;
 mod fairness;
 mod hostile;
+mod identity;
 mod intake;
 mod key_order;
 mod lane_order;
+mod leases;
 mod ownership;
+mod resume;
 mod shape;
 mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{Batch, DeadLetter, Delivery, Intake, StartAt, Subscription},
+    config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -81,6 +83,11 @@ fn configured(order: Order) -> Subscription {
         map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
+        resume_grace: Duration::from_secs(30),
+        lease: Lease {
+            duration: Duration::from_secs(30),
+            beat: Duration::from_secs(10),
+        },
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
@@ -112,11 +119,45 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
 
 /// A session without gRPC.
 struct Peer {
-    subscriber: Subscriber,
+    session: Session,
     handle: Handle,
     inbox: mpsc::Receiver<Outbound>,
     cut: oneshot::Receiver<End>,
     sequence: u64,
+    /// What the driver said to it.
+    accepted: Accepted,
+    /// News of lanes that have come.
+    news: Vec<LaneNotice>,
+}
+
+/// How a peer begins.
+#[derive(Clone, Debug)]
+struct Wish {
+    session: u64,
+    name: String,
+    records: u64,
+    resumable: bool,
+    takeover: bool,
+    resume: Option<Manifest>,
+    max_message_bytes: u64,
+    batch: Batch,
+    until_drained: bool,
+}
+
+impl Wish {
+    fn new(session: u64, name: &str) -> Self {
+        Self {
+            session,
+            name: name.to_owned(),
+            records: 100,
+            resumable: false,
+            takeover: false,
+            resume: None,
+            max_message_bytes: 4 << 20,
+            batch: BATCH,
+            until_drained: false,
+        }
+    }
 }
 
 /// One record as a peer got it.
@@ -129,51 +170,70 @@ struct Got {
 
 impl Peer {
     async fn attach(handle: &Handle, number: u64, records: u64) -> Self {
-        let name = format!("peer-{number}");
-        Self::attach_with(handle, number, &name, records, BATCH, false).await
-    }
-
-    async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
-        Self::attach_with(handle, number, name, records, BATCH, false).await
+        Self::attach_as(handle, number, &format!("peer-{number}"), records).await
     }
 
     /// With batches of its own, or until nothing is left.
     async fn attach_with(
         handle: &Handle,
         number: u64,
-        name: &str,
         records: u64,
         batch: Batch,
         until_drained: bool,
     ) -> Self {
-        let (outbox, inbox) = mpsc::channel(OUTBOX);
-        let (cut, cut_heard) = oneshot::channel();
-        let subscriber = Subscriber(number);
-        let attach = Attach {
-            subscriber,
-            name: Arc::from(name),
-            credit: Credit {
-                records,
-                bytes: 1 << 20,
-            },
-            max_message_bytes: 4 << 20,
-            ack_deadline: Duration::from_secs(30),
+        let wish = Wish {
+            records,
             batch,
             until_drained,
+            ..Wish::new(number, &format!("peer-{number}"))
+        };
+        Self::open(handle, wish).await.expect("it may attach")
+    }
+
+    async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
+        let wish = Wish {
+            records,
+            ..Wish::new(number, name)
+        };
+        Self::open(handle, wish).await.expect("it may attach")
+    }
+
+    async fn open(handle: &Handle, wish: Wish) -> Result<Self, Refusal> {
+        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let (cut, cut_heard) = oneshot::channel();
+        let session = Session(wish.session);
+        let attach = Attach {
+            session,
+            name: Arc::from(wish.name),
+            resumable: wish.resumable,
+            takeover: wish.takeover,
+            resume: wish.resume,
+            credit: Credit {
+                records: wish.records,
+                bytes: 1 << 20,
+            },
+            max_message_bytes: wish.max_message_bytes,
+            ack_deadline: Duration::from_secs(30),
+            batch: wish.batch,
+            until_drained: wish.until_drained,
             outbox,
             cut,
         };
+        let (opened, heard) = oneshot::channel();
         handle
-            .send(Input::Attach(attach))
+            .send(Input::Attach(attach, opened))
             .await
             .expect("a running driver");
-        Self {
-            subscriber,
+        let accepted = heard.await.expect("a running driver")?;
+        Ok(Self {
+            session,
             handle: handle.clone(),
             inbox,
             cut: cut_heard,
             sequence: 0,
-        }
+            accepted,
+            news: Vec::new(),
+        })
     }
 
     /// The first batch within `for_as_long`, told as sent.
@@ -185,11 +245,11 @@ impl Peer {
 
     async fn grant(&self, records: u64, bytes: u64) {
         let credit = Credit { records, bytes };
-        self.tell(Input::Credit(self.subscriber, credit)).await;
+        self.tell(Input::Credit(self.session, credit)).await;
     }
 
     async fn leave(&self, how: Departure) {
-        self.tell(Input::Detach(self.subscriber, how)).await;
+        self.tell(Input::Detach(self.session, how)).await;
     }
 
     /// Acks what it got, record by record.
@@ -214,7 +274,7 @@ impl Peer {
             reason: "reason".to_owned(),
         };
         self.tell(Input::Settle {
-            subscriber: self.subscriber,
+            session: self.session,
             sequence: self.sequence,
             verdicts: vec![verdict],
             refused: Vec::new(),
@@ -233,7 +293,7 @@ impl Peer {
                 .expect("a message in time")
                 .expect("an open outbox")
             {
-                Outbound::Lane(_) => {}
+                Outbound::Lane(news) => self.news.push(news),
                 other @ (Outbound::Batch(_)
                 | Outbound::Settled { .. }
                 | Outbound::Drain(_)
@@ -265,9 +325,9 @@ impl Peer {
                 });
             }
         }
-        let subscriber = self.subscriber;
+        let session = self.session;
         self.tell(Input::Sent {
-            subscriber,
+            session,
             lane,
             ranges: batch.ranges,
         })
@@ -322,11 +382,11 @@ impl Peer {
             code: "code".to_owned(),
             reason: "reason".to_owned(),
         };
-        let (subscriber, sequence) = (self.subscriber, self.sequence);
+        let (session, sequence) = (self.session, self.sequence);
         let verdicts = vec![verdict];
         let refused = Vec::new();
         self.tell(Input::Settle {
-            subscriber,
+            session,
             sequence,
             verdicts,
             refused,
@@ -355,7 +415,7 @@ impl Peer {
         loop {
             match tokio::time::timeout_at(end, self.inbox.recv()).await {
                 Err(_elapsed) => return true,
-                Ok(Some(Outbound::Lane(_))) => {}
+                Ok(Some(Outbound::Lane(news))) => self.news.push(news),
                 Ok(_) => return false,
             }
         }

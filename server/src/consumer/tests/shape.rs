@@ -46,7 +46,7 @@ async fn records_wait_for_each_other_until_the_asked_part_is_full() {
     broker.append(0, 0..4);
     let handle = start(&broker, Order::None);
     let shape = batch(10, 20 * SECOND, 0.5);
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, shape, false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 100, shape, false).await;
     assert!(peer.is_quiet(10 * SECOND).await, "four are no half of ten");
     broker.append(0, [4]);
     let (got, took) = timed(&mut peer).await;
@@ -63,7 +63,7 @@ async fn records_wait_for_the_linger_and_no_longer() {
     let broker = Memory::default();
     broker.append(0, []);
     let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, batch(10, SECOND, 1.0), false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 100, batch(10, SECOND, 1.0), false).await;
     for round in 0..3 {
         tokio::time::sleep(5 * SECOND).await;
         let begun = Instant::now();
@@ -82,7 +82,7 @@ async fn nothing_waits_that_the_credit_keeps_from_growing() {
     let broker = Memory::default();
     broker.append(0, 0..4);
     let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 3, batch(10, LONG, 1.0), false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 3, batch(10, LONG, 1.0), false).await;
     let (got, took) = timed(&mut peer).await;
     assert_eq!(got, [0, 1, 2]);
     assert!(took < SECOND, "{took:?}");
@@ -93,8 +93,7 @@ async fn nothing_waits_that_the_window_keeps_from_growing() {
     let broker = Memory::default();
     broker.append(0, 0..200);
     let handle = start(&broker, Order::None);
-    let mut peer =
-        Peer::attach_with(&handle, 1, "peer", 1_000, batch(1_000, LONG, 1.0), false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 1_000, batch(1_000, LONG, 1.0), false).await;
     let (got, took) = timed(&mut peer).await;
     assert_eq!(got.len(), 100, "the window of a lane");
     assert!(took < SECOND, "{took:?}");
@@ -105,8 +104,7 @@ async fn subscriber_that_does_not_wait_is_served_beside_one_that_does() {
     let broker = Memory::default();
     broker.append(0, []);
     let handle = start(&broker, Order::None);
-    let mut patient =
-        Peer::attach_with(&handle, 1, "peer", 100, batch(10, SECOND, 1.0), false).await;
+    let mut patient = Peer::attach_with(&handle, 1, 100, batch(10, SECOND, 1.0), false).await;
     let mut other = Peer::attach(&handle, 2, 1).await;
     broker.append(0, [0, 1]);
     let (got, took) = timed(&mut other).await;
@@ -124,7 +122,7 @@ async fn batch_holds_the_asked_bytes_and_a_larger_record_goes_alone() {
         max_bytes: 1,
         ..BATCH
     };
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, shape, false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 100, shape, false).await;
     for offset in 0..10 {
         assert_eq!(timed(&mut peer).await.0, [offset]);
     }
@@ -139,7 +137,7 @@ async fn bytes_fill_a_batch_too() {
         max_bytes: 64,
         ..batch(1_000, LONG, 1.0)
     };
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, shape, false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 100, shape, false).await;
     let (got, took) = timed(&mut peer).await;
     assert!(!got.is_empty() && got.len() < 4, "{got:?}");
     assert!(took < SECOND, "{took:?}");
@@ -150,15 +148,15 @@ async fn waiting_subscriber_without_room_does_not_keep_the_driver_busy() {
     let broker = Memory::default();
     broker.append(0, 0..2);
     let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach_with(&handle, 1, "peer", 100, batch(10, SECOND, 1.0), false).await;
+    let mut peer = Peer::attach_with(&handle, 1, 100, batch(10, SECOND, 1.0), false).await;
     let pause = Credit::default();
-    peer.tell(Input::Credit(peer.subscriber, pause)).await;
+    peer.tell(Input::Credit(peer.session, pause)).await;
     // On virtual time a driver that is woken for nothing never lets this end.
     assert!(peer.is_quiet(100 * SECOND).await);
     let some = Credit {
         records: 10,
         bytes: 1 << 20,
     };
-    peer.tell(Input::Credit(peer.subscriber, some)).await;
+    peer.tell(Input::Credit(peer.session, some)).await;
     assert_eq!(timed(&mut peer).await.0, [0, 1]);
 }

@@ -17,7 +17,7 @@ use crate::{
     },
     config::{Cluster, Config, Listen, Shutdown, Subscription},
     consumer::{Budget, Handle, Input},
-    registry::{Closing, Made, Make, Registry},
+    registry::{Closing, Made, Make, Registry, Source},
     session::{Gate, Service},
 };
 
@@ -27,6 +27,10 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
 const RECEIVE_WINDOW: u32 = 1024 * 1024;
+
+/// The part of the gateway's memory that Kafka's client may fill ahead of the lanes:
+/// one in so many, over all subscriptions.
+const PREFETCH_PART: u64 = 4;
 
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
@@ -74,10 +78,38 @@ pub struct Gateway {
 #[derive(Debug)]
 struct Kafka {
     clusters: Vec<Cluster>,
+    /// Bytes that one consumer may fetch ahead.
+    prefetch: Prefetch,
+}
+
+/// What one consumer may fetch ahead of its lanes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefetch {
+    declared: u64,
+    ad_hoc: u64,
+}
+
+impl Prefetch {
+    /// Shares out a part of the memory, whatever runs: as many ad hoc subscriptions as
+    /// are allowed have one half of it.
+    fn of(config: &Config) -> Self {
+        let all = config.memory_bytes / PREFETCH_PART;
+        let declared = config.subscriptions.len().max(1) as u64;
+        match &config.ad_hoc {
+            None => Self {
+                declared: all / declared,
+                ad_hoc: 0,
+            },
+            Some(ad_hoc) => Self {
+                declared: all / 2 / declared,
+                ad_hoc: all / 2 / (ad_hoc.max_subscriptions.max(1) as u64),
+            },
+        }
+    }
 }
 
 impl Make for Kafka {
-    fn make(&self, subscription: &Subscription) -> Result<Made, broker::Error> {
+    fn make(&self, subscription: &Subscription, source: Source) -> Result<Made, broker::Error> {
         let mut clusters = self.clusters.iter();
         let cluster = clusters.find(|it| it.name == subscription.cluster);
         let cluster = cluster.ok_or_else(|| broker::Error {
@@ -91,8 +123,12 @@ impl Make for Kafka {
                 Some(Arc::new(producer) as Arc<dyn Producer>)
             }
         };
+        let prefetch = match source {
+            Source::Declared => self.prefetch.declared,
+            Source::AdHoc => self.prefetch.ad_hoc,
+        };
         Ok(Made {
-            connect: Arc::new(KafkaConnect::new(cluster, subscription)),
+            connect: Arc::new(KafkaConnect::new(cluster, subscription).within(prefetch)),
             producer,
         })
     }
@@ -111,6 +147,7 @@ impl Gateway {
         let address = listener.local_addr().map_err(listen_error)?;
         let kafka = Kafka {
             clusters: config.clusters.clone(),
+            prefetch: Prefetch::of(&config),
         };
         let registry = Registry::start(
             config.subscriptions,

@@ -89,6 +89,7 @@ impl Driver {
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.waits.due(),
             self.next_drained(),
+            self.fence.due().filter(|_| self.lanes.len() > 0),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
             self.cohort_due(now),
@@ -205,6 +206,9 @@ impl Driver {
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
         self.membership.assigned = None;
+        let now = self.now();
+        self.fence.end_blind(now);
+        self.count_prefetch(0);
         let left = self.lanes.generations();
         self.lanes_gone(&left);
         self.state.send_replace(State::Away);

@@ -18,6 +18,7 @@ mod durable;
 mod effects;
 mod episode;
 mod events;
+mod fence;
 mod handle;
 mod identity;
 mod inputs;

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    LEAVES_WITHIN, Lease, Made, Refused, Registry, Shared, State, Wanted, agree, keeper,
+    LEAVES_WITHIN, Lease, Made, Refused, Registry, Shared, Source, State, Wanted, agree, keeper,
     places::Place,
 };
 use crate::{
@@ -147,7 +147,10 @@ impl Shared {
         let name = format!("ad-hoc/{cluster}/{group}");
         let subscription = rules.subscription(name, cluster, topics, group, wishes);
         let subscription = subscription.map_err(Refused::Options)?;
-        let made = self.make.make(&subscription).map_err(Refused::Settings)?;
+        let made = self
+            .make
+            .make(&subscription, Source::AdHoc)
+            .map_err(Refused::Settings)?;
         Ok((Box::new(subscription), made))
     }
 

@@ -38,7 +38,16 @@ pub trait Make: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The client library refuses the settings.
-    fn make(&self, subscription: &Subscription) -> Result<Made, broker::Error>;
+    fn make(&self, subscription: &Subscription, source: Source) -> Result<Made, broker::Error>;
+}
+
+/// Where a subscription comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From the configuration.
+    Declared,
+    /// From an opening.
+    AdHoc,
 }
 
 /// A driver's connections.
@@ -174,7 +183,7 @@ impl Registry {
         };
         for subscription in declared {
             let name = subscription.name.clone();
-            let made = shared.make.make(&subscription);
+            let made = shared.make.make(&subscription, Source::Declared);
             let made = made.map_err(|error| (name.clone(), error))?;
             let handle = shared.spawn(subscription, &made);
             shared.state.get_mut().producers.extend(made.producer);

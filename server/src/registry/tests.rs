@@ -49,7 +49,7 @@ struct InMemory {
 }
 
 impl Make for InMemory {
-    fn make(&self, subscription: &Subscription) -> Result<Made, broker::Error> {
+    fn make(&self, subscription: &Subscription, _: Source) -> Result<Made, broker::Error> {
         self.made.lock().push(subscription.clone());
         let producer = Arc::new(self.broker.clone()) as Arc<dyn Producer>;
         Ok(Made {

@@ -42,7 +42,7 @@ async fn topic_is_drained_once_every_record_is_answered() {
     peer.ack(&got[..1]).await;
     peer.is_drained().await;
     eventually(&broker, "all is committed", |state| {
-        state.committed.get(&0) == Some(&10) && state.committed.get(&1) == Some(&5)
+        state.committed.get(&0) == Some(&17) && state.committed.get(&1) == Some(&5)
     })
     .await;
 }

@@ -93,6 +93,7 @@ pub(super) fn assigned(
         start: Some(Position::new(start)),
         committed,
         metadata: None,
+        anew: None,
     }
 }
 impl Raw {

@@ -327,6 +327,10 @@ impl Session<'_> {
     }
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and a box would be an allocation for each message"
+)]
 enum Next {
     Message(v1::SubscribeResponse),
     End,

@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
+    Batch, Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
@@ -112,7 +112,6 @@ impl Subscription {
 
 fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
     let policy = &subscription.policy;
-    let batch = &subscription.batch;
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
         Order::Key { .. } => ("key", false),
@@ -144,10 +143,6 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
-        ("batch.max_records", batch.max_records.to_string()),
-        ("batch.max_bytes", size(batch.max_bytes)),
-        ("batch.linger", span(batch.linger)),
-        ("batch.min_fill", batch.min_fill.to_string()),
         ("min_age", span(subscription.intake.min_age)),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
@@ -165,6 +160,7 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         ),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
+    settings.extend(batch(&subscription.batch));
     if let Delivery::Broadcast(sharing) = subscription.delivery {
         let slow = sharing.cut_off_after.map_or_else(
             || "pause".to_owned(),
@@ -183,6 +179,15 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         ));
     }
     settings
+}
+
+fn batch(batch: &Batch) -> [(&'static str, String); 4] {
+    [
+        ("batch.max_records", batch.max_records.to_string()),
+        ("batch.max_bytes", size(batch.max_bytes)),
+        ("batch.linger", span(batch.linger)),
+        ("batch.min_fill", batch.min_fill.to_string()),
+    ]
 }
 
 /// Where a group begins, in words.

@@ -143,14 +143,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
-    if let Delivery::Broadcast(sharing) = subscription.delivery {
-        let slow = sharing.cut_off_after.map_or_else(
-            || "pause".to_owned(),
-            |after| format!("fail; slow_after={}", span(after)),
-        );
-        settings.push(("slow_subscriber", slow));
-        settings.push(("absent_grace", span(sharing.absent_grace)));
-    }
+    settings.extend(sharing(subscription.delivery));
     settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
@@ -164,6 +157,21 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         format!("subscriptions.{}", subscription.name),
         line(&settings),
     )
+}
+
+/// What only a broadcast has.
+fn sharing(delivery: Delivery) -> Vec<(&'static str, String)> {
+    let Delivery::Broadcast(sharing) = delivery else {
+        return Vec::new();
+    };
+    let slow = sharing.cut_off_after.map_or_else(
+        || "pause".to_owned(),
+        |after| format!("fail; slow_after={}", span(after)),
+    );
+    vec![
+        ("slow_subscriber", slow),
+        ("absent_grace", span(sharing.absent_grace)),
+    ]
 }
 
 /// What is not at its default.

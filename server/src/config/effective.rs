@@ -157,14 +157,7 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         ("consumer", properties(&subscription.consumer_properties)),
     ];
     settings.extend(batch(&subscription.batch));
-    if let Delivery::Broadcast(sharing) = subscription.delivery {
-        let slow = sharing.cut_off_after.map_or_else(
-            || "pause".to_owned(),
-            |after| format!("fail; slow_after={}", span(after)),
-        );
-        settings.push(("slow_subscriber", slow));
-        settings.push(("absent_grace", span(sharing.absent_grace)));
-    }
+    settings.extend(sharing(subscription.delivery));
     settings.extend(presence(subscription));
     settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
@@ -207,6 +200,21 @@ fn presence(subscription: &Subscription) -> [(&'static str, String); 7] {
         ("lease.beat", span(subscription.lease.beat)),
         ("cohort_grace", span(subscription.cohort_grace)),
         ("min_subscribers", subscription.min_subscribers.to_string()),
+    ]
+}
+
+/// What only a broadcast has.
+fn sharing(delivery: Delivery) -> Vec<(&'static str, String)> {
+    let Delivery::Broadcast(sharing) = delivery else {
+        return Vec::new();
+    };
+    let slow = sharing.cut_off_after.map_or_else(
+        || "pause".to_owned(),
+        |after| format!("fail; slow_after={}", span(after)),
+    );
+    vec![
+        ("slow_subscriber", slow),
+        ("absent_grace", span(sharing.absent_grace)),
     ]
 }
 

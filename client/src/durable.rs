@@ -87,6 +87,13 @@ impl Future for Durable {
     }
 }
 
+impl Watcher {
+    /// The same one, under the name that the run has now.
+    pub(crate) fn on(self, run: Run) -> Self {
+        Self { run, ..self }
+    }
+}
+
 impl Waits {
     /// A message with this number is about to be sent.
     pub(crate) fn open(&self, sequence: u64, watchers: Vec<Watcher>) {

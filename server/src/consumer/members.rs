@@ -1,7 +1,7 @@
 //! Subscribers of a broadcast come, go and come back: what lanes are told about it
 //! and what they tell.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{Debt, Generation, Joined, OffsetRange, Subscriber, Time};
 
@@ -11,6 +11,10 @@ use super::{
     inputs::notice,
 };
 use crate::config::Delivery;
+
+/// How much longer than what it owes a lost subscriber's name is remembered: its end
+/// is told, and written into dead letters, by name.
+const NAMED: Duration = Duration::from_secs(60);
 
 impl Driver {
     /// The subscriber takes part in all lanes from now on.
@@ -49,6 +53,7 @@ impl Driver {
             let Some(entry) = self.lanes.touch(generation) else {
                 continue;
             };
+            entry.waiting.remove(&subscriber);
             match how {
                 Departure::Closed => {
                     entry.lane.handle_subscriber_closed(now, subscriber);
@@ -60,7 +65,7 @@ impl Driver {
                         (debt, self.parts.subscription.delivery)
                     {
                         let grace = sharing.absent_grace;
-                        keep = Some(now.after(grace));
+                        keep = Some(now.after(grace).after(NAMED));
                         self.member_lost(generation, subscriber, debt, grace);
                     }
                 }
@@ -75,7 +80,7 @@ impl Driver {
         generation: Generation,
         subscriber: Subscriber,
         debt: Debt,
-        grace: std::time::Duration,
+        grace: Duration,
     ) {
         let detail = format!(
             "subscriber {} is gone and owes verdicts on {} records: waiting for it for {}",

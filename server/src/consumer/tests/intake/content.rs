@@ -76,3 +76,23 @@ async fn content_that_is_dropped_skipped_or_delivered_is_counted_as_that() {
         .await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn l9_what_is_unfit_holds_its_key_until_its_dead_letter_is_written() {
+    let intake = content(Check::Json, OnFailure::Reject);
+    let bench = bench(intake, |subscription| {
+        subscription.policy.order = Order::Key { share: 250 };
+    });
+    bench.broker.with(|state| {
+        state.letters_fail = true;
+        state.keys.extend([((0, 0), 7), ((0, 1), 7), ((0, 2), 8)]);
+    });
+    for (offset, value) in (0..).zip(["{", "{}", "[1]"]) {
+        put(&bench.broker, 0, record(offset, 0, "a", value));
+    }
+    let mut peer = Peer::attach(&bench.handle, 1, 100).await;
+    assert_eq!(offsets(&peer.records(1).await), [2], "another key goes on");
+    assert!(peer.is_quiet(Duration::from_secs(5)).await);
+    bench.broker.with(|state| state.letters_fail = false);
+    assert_eq!(offsets(&peer.records(1).await), [1]);
+}

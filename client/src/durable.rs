@@ -47,6 +47,13 @@ pub(crate) struct Watcher {
     tell: oneshot::Sender<Result<(), NotDurable>>,
 }
 
+impl Watcher {
+    /// The same wait for a part of what it was for.
+    pub(crate) fn of_part(self, run: Run) -> Self {
+        Self { run, ..self }
+    }
+}
+
 /// The messages of one session that are not confirmed.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {

@@ -47,13 +47,6 @@ pub(crate) struct Watcher {
     tell: oneshot::Sender<Result<(), NotDurable>>,
 }
 
-impl Watcher {
-    /// The same wait for a part of what it was for.
-    pub(crate) fn of_part(self, run: Run) -> Self {
-        Self { run, ..self }
-    }
-}
-
 /// The messages of one session that are not confirmed.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
@@ -91,6 +84,13 @@ impl Future for Durable {
                 .poll(cx)
                 .map(|told| told.unwrap_or(Err(NotDurable::SessionEnded))),
         }
+    }
+}
+
+impl Watcher {
+    /// The same one, for a part of its run or under the name that the run has now.
+    pub(crate) fn on(self, run: Run) -> Self {
+        Self { run, ..self }
     }
 }
 

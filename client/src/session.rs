@@ -48,7 +48,7 @@ pub(crate) struct Context {
 /// How a session ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The subscriber said goodbye.
+    /// The subscriber said goodbye, or there is nothing left for it.
     Closed(Result<(), Error>),
     /// The gateway drained it, and everything was answered.
     Drained,
@@ -192,7 +192,7 @@ async fn first(
     tracing::info!(
         session = opened.session,
         subscriber = opened.subscriber_id,
-        subscription = context.options.subscription,
+        subscription = context.options.source.name(),
         "subscribed"
     );
     context.current.opened(&opened);
@@ -236,6 +236,8 @@ impl Session<'_> {
                 Next::Failed(status) => return self.end(Error::from(status), begun),
                 Next::End if self.closing_until.is_some() => return End::Closed(Ok(())),
                 Next::End if self.draining => return End::Drained,
+                // With OK, and only so: an end without a status is an error.
+                Next::End if self.context.options.until_drained => return End::Closed(Ok(())),
                 Next::End => return self.end(Error::Ended, begun),
             };
             match response {

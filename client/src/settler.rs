@@ -211,7 +211,7 @@ impl Settler {
         let mut watcher = Some(watcher);
         self.gather(run, |gathered, part| {
             push(gathered, part);
-            let watcher = watcher.take().map(|of| of.of_part(part));
+            let watcher = watcher.take().map(|of| of.on(part));
             gathered.watchers.extend(watcher);
         });
         durable

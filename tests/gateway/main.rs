@@ -21,6 +21,9 @@
 mod support;
 
 mod ack_map;
+mod ad_hoc;
+mod batches;
+mod bounded;
 mod broadcast;
 mod commit;
 mod config;
@@ -44,6 +47,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cases = [
+        ad_hoc::cases(),
+        batches::cases(),
+        bounded::cases(),
         delivery::cases(),
         broadcast::cases(),
         commit::cases(),

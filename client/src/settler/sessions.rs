@@ -190,9 +190,7 @@ impl State {
                 }
             });
             // Others hear that their session has ended.
-            gathered
-                .watchers
-                .extend(kept.map(|run| watcher.of_part(run)));
+            gathered.watchers.extend(kept.map(|run| watcher.on(run)));
         }
         gathered.extensions = std::mem::take(&mut self.gathered.extensions)
             .into_iter()

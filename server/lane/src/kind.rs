@@ -315,6 +315,22 @@ impl Kind {
         both!(self.has_ready())
     }
 
+    /// As [`Lane::ready_runs`].
+    pub fn ready_runs(&self, subscriber: Subscriber) -> impl Iterator<Item = OffsetRange> + '_ {
+        let lane = match self {
+            Self::Competing(lane) => Some(&**lane),
+            Self::Broadcast(lane) => lane.share_of(subscriber),
+        };
+        lane.into_iter()
+            .flat_map(move |lane| lane.ready_runs(subscriber))
+    }
+
+    /// As [`Lane::owes`].
+    #[must_use]
+    pub fn owes(&self, subscriber: Subscriber) -> bool {
+        both!(self.owes(subscriber))
+    }
+
     /// Whether a drain has begun, or ended.
     #[must_use]
     pub fn is_draining(&self) -> bool {

@@ -10,13 +10,6 @@ use super::{
     subscribers::{Allowance, MAX_RUNS},
 };
 
-/// Records in one batch: enough that what a message costs is shared by many.
-const MAX_RECORDS: u64 = 1024;
-
-/// Bytes in one batch: beyond this, larger messages bring no more speed and make
-/// one lane's batch delay the others'.
-const MAX_BYTES: u64 = 256 * 1024;
-
 /// How an attempt to hand something out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -33,6 +26,7 @@ impl Driver {
     /// that could hand out nothing keeps its place, so that whatever becomes free next
     /// is offered to it first.
     pub(super) fn dispatch(&mut self, now: Time) {
+        self.waits.begin();
         self.subscribers.end_reservations(now);
         if self.stopping.is_some() {
             return;
@@ -74,6 +68,7 @@ impl Driver {
             return Outcome::Nothing;
         };
         if !entry.lane.has_ready() {
+            entry.waiting.clear();
             return Outcome::Nothing;
         }
         let mut passed_over = Vec::new();
@@ -115,6 +110,9 @@ impl Driver {
                 .subscribers
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
+                if self.waits_for_more(now, generation, &ready, &allowance) {
+                    continue;
+                }
                 self.hand_out(now, generation, ready, allowance);
                 self.subscribers.release(subscriber, generation);
                 return Outcome::Moved;
@@ -204,9 +202,12 @@ impl Driver {
             return;
         };
         let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
+        let max_records = to.records.min(u64::from(attached.batch.max_records));
+        let max_bytes = to.bytes.min(attached.batch.max_bytes);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
+        entry.waiting.remove(&to.subscriber);
         let mut batch = OutboundBatch {
             lane: entry.label(),
             records: Vec::with_capacity(1),
@@ -216,8 +217,8 @@ impl Driver {
         let mut total = Size::default();
         let mut next = Some(first);
         while let Some(ready) = next {
-            let records = to.records.min(MAX_RECORDS) - total.records;
-            let bytes = to.bytes.min(MAX_BYTES).saturating_sub(total.bytes);
+            let records = max_records - total.records;
+            let bytes = max_bytes.saturating_sub(total.bytes);
             let (mut range, mut size) = entry.bodies.cut(ready.range, records, bytes);
             if total.records > 0 && size.bytes > bytes {
                 break;
@@ -255,9 +256,7 @@ impl Driver {
             batch.redelivered.extend(redelivered(&ready, range));
             total.records += size.records;
             total.bytes += size.bytes;
-            let is_full = is_part
-                || total.records >= to.records.min(MAX_RECORDS)
-                || batch.ranges.len() >= MAX_RUNS;
+            let is_full = is_part || total.records >= max_records || batch.ranges.len() >= MAX_RUNS;
             next = entry
                 .lane
                 .ready_for(to.subscriber)

@@ -117,7 +117,8 @@ impl Driver {
     /// them.
     fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
         self.leases_moved = true;
-        if !self.subscribers.set_credit(subscriber, credit) {
+        let taking = self.taking();
+        if !self.subscribers.set_credit(taking, subscriber, credit) {
             return;
         }
         let now = self.now();

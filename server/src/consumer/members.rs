@@ -53,6 +53,7 @@ impl Driver {
             let Some(entry) = self.lanes.touch(generation) else {
                 continue;
             };
+            entry.waiting.remove(&subscriber);
             match how {
                 Departure::Closed => {
                     entry.lane.handle_subscriber_closed(now, subscriber);

@@ -12,6 +12,7 @@ mod cohort;
 mod counts;
 mod dead_letter;
 mod dispatch;
+mod drained;
 mod driver;
 mod durable;
 mod effects;
@@ -28,6 +29,7 @@ mod members;
 mod membership;
 mod metadata;
 mod opening;
+mod shape;
 mod shown;
 mod subscribers;
 #[cfg(test)]

@@ -12,12 +12,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bodies::Size,
+    drained::Taking,
     handle::{Credit, End, Outbound},
     identity::{Identities, Token},
     opening::Session,
     shown::ShownSubscriber,
 };
-use crate::filter::Filter;
+use crate::{config::Batch, filter::Filter};
 
 /// Messages of a session whose answers it has not read. The next one waits.
 pub(crate) const ANSWERS: usize = 256;
@@ -54,6 +55,10 @@ pub(super) struct Attached {
     pub(super) ack_deadline: Duration,
     /// Broadcast: what it wants.
     pub(super) filter: Option<Filter>,
+    pub(super) batch: Batch,
+    pub(super) until_drained: bool,
+    /// Since when it has been taking records; `None` while it is paused.
+    pub(super) taking: Option<Taking>,
     credit: Credit,
     out: Size,
     /// What is out went out alone: nothing joins it.
@@ -93,7 +98,7 @@ pub(super) struct Allowance {
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
-        self.credit.records > 0 && self.credit.bytes > 0
+        self.credit.is_some()
     }
 
     /// Whether it may take records of `lane`.
@@ -153,12 +158,29 @@ impl Subscribers {
 
     /// Changes the credit; whether that pauses a subscriber that took records.
     #[must_use]
-    pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) -> bool {
+    pub(super) fn set_credit(
+        &mut self,
+        now: Taking,
+        subscriber: Subscriber,
+        credit: Credit,
+    ) -> bool {
         self.attached.get_mut(&subscriber).is_some_and(|attached| {
             let took = attached.is_eligible();
             attached.credit = credit;
+            let taking = attached.taking.unwrap_or(now);
+            attached.taking = credit.is_some().then_some(taking);
             took && !attached.is_eligible()
         })
+    }
+
+    /// Those that end once nothing is left for them.
+    pub(super) fn until_drained(&self) -> Vec<Subscriber> {
+        let bounded = self.attached.iter().filter(|(_, it)| it.until_drained);
+        bounded.map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn any_until_drained(&self) -> bool {
+        self.attached.values().any(|it| it.until_drained)
     }
 
     /// Who has credit left for a record of `lane`, however small, in the order of their

@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
-use ackgate_lane::{Offset, OffsetRange, Target, Verdict, VerdictResult};
+use ackgate_lane::{Offset, OffsetRange, Order, Target, Verdict, VerdictResult};
 use ackgate_proto::{EncodedBatch, Frame, v1};
 use tonic::Status;
 use v1::subscribe_response::Response;
 
 use super::status::Reason;
-use crate::consumer::{Credit, LaneNotice, LaneVerdict, NoticeKind, OutboundBatch, VerdictAnswer};
+use crate::{
+    config,
+    consumer::{Credit, LaneNotice, LaneVerdict, NoticeKind, OutboundBatch, VerdictAnswer},
+};
 
 /// Verdicts or extensions in one message.
 pub(super) const MAX_VERDICTS: usize = 10_000;
@@ -278,6 +281,33 @@ pub(super) fn drain(left: Duration) -> Frame {
         deadline: duration(left),
     })
     .into()
+}
+
+/// How records are spread, as the protocol says it.
+pub(super) const fn delivery(delivery: config::Delivery) -> v1::Delivery {
+    match delivery {
+        config::Delivery::Competing => v1::Delivery::Competing,
+        config::Delivery::Broadcast(_) => v1::Delivery::Broadcast,
+    }
+}
+
+/// How records may overtake each other, as the protocol says it.
+pub(super) const fn order(order: Order) -> v1::Order {
+    match order {
+        Order::None => v1::Order::None,
+        Order::Key { .. } => v1::Order::Key,
+        Order::Lane { .. } => v1::Order::Lane,
+    }
+}
+
+/// What batches wait for, as the protocol says it.
+pub(super) fn batch_options(batch: &config::Batch) -> v1::BatchOptions {
+    v1::BatchOptions {
+        max_records: batch.max_records,
+        max_bytes: batch.max_bytes,
+        linger: duration(batch.linger),
+        min_fill: batch.min_fill,
+    }
 }
 
 /// A duration as the protocol carries it; `None` beyond 10,000 years.

@@ -12,7 +12,13 @@ use crate::{
     config::{self, Delivery},
     consumer::{Confirm, Credit, Handle, Manifest},
     filter::{Filter, SOURCE_BYTES},
+    registry::{Lease, Registry},
 };
+
+mod ad_hoc;
+mod batch;
+mod options;
+mod refused;
 
 /// Time for the first message.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -34,6 +40,8 @@ const ACK_DEADLINES: std::ops::RangeInclusive<Duration> =
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) handle: Handle,
+    /// Keeps what `handle` leads to.
+    pub(super) lease: Option<Lease>,
     pub(super) name: Arc<str>,
     pub(super) resumable: bool,
     pub(super) takeover: bool,
@@ -44,12 +52,14 @@ pub(super) struct Opening {
     pub(super) confirm: Confirm,
     /// Broadcast: its own.
     pub(super) filter: Option<Filter>,
+    pub(super) batch: config::Batch,
+    pub(super) until_drained: bool,
 }
 
 /// Waits for `Open` and checks it.
 pub(super) async fn receive(
     input: &mut Streaming<v1::SubscribeRequest>,
-    find: impl Fn(&str) -> Option<Handle>,
+    registry: &Registry,
 ) -> Result<Opening, Status> {
     let first = tokio::time::timeout(OPEN_WITHIN, input.message())
         .await
@@ -64,7 +74,7 @@ pub(super) async fn receive(
     match message.request {
         Some(v1::subscribe_request::Request::Open(mut open)) => {
             let expected = std::mem::take(&mut open.filter);
-            let mut opening = check(open, find)?;
+            let mut opening = check(open, registry).await?;
             opening.filter = filter(&expected, opening.handle.subscription()).await?;
             Ok(opening)
         }
@@ -116,20 +126,9 @@ async fn filter(
     Err(Reason::OptionsContradict.field("open.filter", text))
 }
 
-fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Opening, Status> {
+async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Status> {
     let invalid = |field: &str, text: &str| Err(Reason::OpenInvalid.field(field, text));
-    if open.subscription.is_empty() {
-        return invalid(
-            "open.subscription",
-            "must name a subscription of the gateway",
-        );
-    }
-    let Some(handle) = find(&open.subscription) else {
-        return Err(Reason::UnknownSubscription.status(format!(
-            "no subscription {:?} in the gateway's configuration",
-            convert::printable(&open.subscription, LONGEST_NAME)
-        )));
-    };
+    let target = ad_hoc::target(&mut open)?;
     if open.subscriber_id.len() > LONGEST_NAME || open.subscriber_id.contains(char::is_control) {
         return invalid(
             "open.subscriber_id",
@@ -144,14 +143,13 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
     let Ok(confirm) = v1::Confirm::try_from(open.confirm) else {
         return invalid("open.confirm", "is not a known value");
     };
-    let ack_deadline = match open.ack_deadline {
-        None => handle.subscription().policy.ack_deadline,
-        Some(wanted) => match Duration::try_from(wanted) {
-            Ok(wanted) if ACK_DEADLINES.contains(&wanted) => wanted,
-            _ => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
-        },
+    let ack_deadline = match open.ack_deadline.map(Duration::try_from) {
+        None => None,
+        Some(Ok(wanted)) if ACK_DEADLINES.contains(&wanted) => Some(wanted),
+        Some(_) => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
     };
     let credit = open.credit.map_or(Ok(Credit::default()), convert::credit)?;
+    let batch = batch::Asked::of(open.batch.unwrap_or_default())?;
     let resume = open.resume.map(resume::manifest).transpose()?;
     let name = if open.subscriber_id.is_empty() {
         // Unlike any other, also of other gateways.
@@ -159,15 +157,22 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
     } else {
         Arc::from(open.subscriber_id)
     };
+    // Last: nothing is opened for an `Open` that is wrong anyway.
+    let found = registry.open(target.clone()).await;
+    let (handle, lease) = found.map_err(|why| refused::status(&target, why))?;
+    let subscription = handle.subscription();
     Ok(Opening {
+        ack_deadline: ack_deadline.unwrap_or(subscription.policy.ack_deadline),
+        batch: batch.over(subscription.batch),
         handle,
+        lease: Some(lease),
         name,
         resumable: open.resumable,
         takeover: open.takeover,
         resume,
         credit,
         max_message_bytes,
-        ack_deadline,
+        until_drained: open.until_drained,
         confirm: match confirm {
             v1::Confirm::Unspecified => Confirm::Problems,
             v1::Confirm::Applied => Confirm::Applied,

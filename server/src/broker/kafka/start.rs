@@ -17,7 +17,7 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer as _},
     error::KafkaResult,
 };
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
     error,

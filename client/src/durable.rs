@@ -88,7 +88,7 @@ impl Future for Durable {
 }
 
 impl Watcher {
-    /// The same one, under the name that the run has now.
+    /// The same one, for a part of its run or under the name that the run has now.
     pub(crate) fn on(self, run: Run) -> Self {
         Self { run, ..self }
     }

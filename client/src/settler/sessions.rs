@@ -182,6 +182,16 @@ impl State {
                 Fate::Lost => lost.push(part),
             });
         }
+        for watcher in std::mem::take(&mut self.gathered.watchers) {
+            let mut kept = None;
+            keep(watcher.run, &mut |part, fate| {
+                if matches!(fate, Fate::Kept(_)) && part.len() == watcher.run.len() {
+                    kept = Some(part);
+                }
+            });
+            // Others hear that their session has ended.
+            gathered.watchers.extend(kept.map(|run| watcher.on(run)));
+        }
         gathered.extensions = std::mem::take(&mut self.gathered.extensions)
             .into_iter()
             .map(|((lane, first), extension)| {

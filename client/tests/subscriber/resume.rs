@@ -219,6 +219,36 @@ async fn verdicts_that_did_not_get_out_are_named_and_sent_again() {
 }
 
 #[tokio::test]
+async fn wait_for_durability_goes_on_with_its_delivery() {
+    let mut gateway = Gateway::start().await;
+    let builder = gateway.builder().confirm(ackgate_client::Confirm::Durable);
+    let connecting = tokio::spawn(builder.connect());
+    let mut session = gateway.session().await;
+    opens(&mut session, Vec::new()).await;
+    let mut subscriber = within("connect", connecting).await.unwrap().unwrap();
+    session.batch(1, 0..2).await;
+    let (kept, lost) = (
+        delivery(&mut subscriber).await,
+        delivery(&mut subscriber).await,
+    );
+    session.fail(Status::unavailable("cut")).await;
+    let mut session = gateway.session().await;
+    let (kept, lost) = (kept.ack_durably(), lost.ack_durably());
+    opens(&mut session, vec![answer(0, 0, ResumeResult::Kept, 9)]).await;
+    let sequence = session.settle().await.sequence;
+    let answers = Vec::new();
+    session
+        .say(Response::Settled(v1::Settled {
+            sequence,
+            answers,
+            more: false,
+        }))
+        .await;
+    assert_eq!(within("the answer", kept).await, Ok(()));
+    assert!(within("the answer", lost).await.is_err());
+}
+
+#[tokio::test]
 async fn nothing_is_handed_out_while_it_is_open_whether_it_was_kept() {
     let mut gateway = Gateway::start().await;
     let (mut subscriber, session) = subscribe(&mut gateway).await;

@@ -9,6 +9,8 @@ pub mod config;
 pub mod consumer;
 pub mod gateway;
 pub mod session;
+#[cfg(test)]
+mod sim;
 pub mod telemetry;
 
 pub use gateway::Gateway;

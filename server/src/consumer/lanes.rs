@@ -2,7 +2,7 @@
 //! and what is known of its deliveries; and the index of their deadlines.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -62,7 +62,7 @@ pub(super) struct Grant {
 /// All lanes owned now.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    entries: HashMap<Generation, Entry>,
+    entries: BTreeMap<Generation, Entry>,
     /// Lanes whose effects have to be looked at in this turn.
     dirty: Vec<Generation>,
     /// Lanes that may have something to hand out, in the order of their turns.

@@ -21,6 +21,8 @@ mod subscribers;
 mod tests;
 
 pub use budget::Budget;
+#[cfg(test)]
+pub(crate) use dead_letter::PREFIX as DEAD_LETTER_PREFIX;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,

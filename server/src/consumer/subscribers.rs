@@ -3,7 +3,7 @@
 //!
 //! **Invariant L8**: what is out never exceeds the credit when a batch is made.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ackgate_lane::Subscriber;
 use tokio::sync::{mpsc, oneshot};
@@ -51,7 +51,7 @@ pub(super) struct Attached {
 /// All attached sessions.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    attached: HashMap<Subscriber, Attached>,
+    attached: BTreeMap<Subscriber, Attached>,
     /// In the order of their turns: who got a batch goes to the end.
     turns: Vec<Subscriber>,
 }

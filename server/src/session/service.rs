@@ -147,6 +147,7 @@ impl Shared {
     ) -> Outcome {
         let find = |name: &str| self.subscriptions.get(name).cloned();
         let opening = tokio::select! {
+            biased;
             opening = handshake::receive(&mut input, find) => opening,
             () = transport.closed() => return Outcome::Gone,
         };
@@ -204,8 +205,10 @@ impl Shared {
         let read = reader::run(input, &handle, subscriber, opening.confirm, limits.stall);
         tokio::pin!(write);
         let (outcome, is_writing) = tokio::select! {
-            outcome = &mut write => (outcome, false),
+            // What it said last counts, also if it went right after.
+            biased;
             outcome = read => (outcome, true),
+            outcome = &mut write => (outcome, false),
         };
         goodbye.tell(outcome.departure()).await;
         tracing::debug!(session = subscriber.0, ?outcome, "session ends");

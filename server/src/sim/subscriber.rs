@@ -1,0 +1,571 @@
+//! One session of a subscriber: opens a stream, takes batches, says what its manner
+//! makes it say, and goes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ackgate_proto::v1;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic_types::StatusExt as _;
+use v1::{subscribe_request::Request as Ask, subscribe_response::Response as Tell};
+
+use super::{
+    dice::Dice,
+    gateway::Gateway,
+    history::{Ending, Event, History, Reply, Saying, Told, Word},
+    link::Link,
+    manner::{Fate, Leaving, Manner},
+    plan::{SUBSCRIPTION, TOPIC},
+};
+
+/// Words in one message.
+const TOGETHER: usize = 25;
+
+/// How long the end of the stream is waited for after the last word.
+const END_WITHIN: Duration = Duration::from_secs(20);
+
+/// Something that the subscriber will do.
+#[derive(Clone, Debug)]
+enum Plan {
+    Say(Vec<Word>),
+    Grant((u32, u64)),
+    Read,
+    Leave,
+    GiveUp,
+}
+
+/// A record as it was received.
+#[derive(Clone, Copy, Debug)]
+struct Got {
+    lane: u64,
+    offset: u64,
+    delivery: u32,
+}
+
+/// One session.
+pub(super) struct Session {
+    id: u64,
+    manner: Manner,
+    dice: Dice,
+    history: History,
+    link: Link,
+    plans: BTreeMap<(Instant, u64), Plan>,
+    numbers: u64,
+    got: Vec<Got>,
+    said: Vec<Word>,
+    reading: bool,
+    /// It has never failed to read at once.
+    prompt: bool,
+    gone: bool,
+    /// When it last looked for a message in vain, or took one.
+    looked: u64,
+}
+
+/// Runs one session to its end.
+pub(super) async fn run(
+    id: u64,
+    gateway: Gateway,
+    manner: Manner,
+    dice: Dice,
+    history: History,
+    default_deadline: Duration,
+    leave: CancellationToken,
+) {
+    let deadline = manner.ack_deadline.unwrap_or(default_deadline);
+    history.push(Event::Opening {
+        session: id,
+        gateway: gateway.id,
+        credit: manner.credit,
+        ack_deadline: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
+        confirm: manner.confirm,
+    });
+    let ended = |how| Event::Ended { session: id, how };
+    let link = match Link::open(&gateway.service).await {
+        Ok(link) => link,
+        Err(status) => {
+            history.push(ended(Ending::Told(Some(reason(&status)))));
+            return;
+        }
+    };
+    let open = v1::Open {
+        subscription: SUBSCRIPTION.to_owned(),
+        subscriber_id: format!("subscriber-{id}"),
+        credit: Some(wire_credit(manner.credit)),
+        max_message_bytes: manner.max_message_bytes,
+        confirm: i32::from(manner.confirm),
+        ack_deadline: manner.ack_deadline.and_then(|d| d.try_into().ok()),
+    };
+    let now = history.now();
+    let mut session = Session {
+        id,
+        manner,
+        dice,
+        history: history.clone(),
+        link,
+        plans: BTreeMap::new(),
+        numbers: 0,
+        got: Vec::new(),
+        said: Vec::new(),
+        reading: true,
+        prompt: true,
+        gone: false,
+        looked: now,
+    };
+    session.link.say(Ask::Open(open)).await;
+    let life = session.manner.life;
+    session.plan(life, Plan::Leave);
+    let how = session.live(&gateway, &leave).await;
+    history.push(ended(how));
+}
+
+impl Session {
+    async fn live(&mut self, gateway: &Gateway, leave: &CancellationToken) -> Ending {
+        loop {
+            let next = self.plans.first_key_value().map(|((at, _), _)| *at);
+            let entered = self.history.now();
+            let was_reading = self.reading;
+            tokio::select! {
+                biased;
+                () = gateway.died.cancelled() => {
+                    self.take_unread();
+                    return Ending::GatewayDied;
+                }
+                () = leave.cancelled(), if !self.gone => {
+                    if self.leave() {
+                        return Ending::Dropped;
+                    }
+                }
+                () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
+                    let Some((_, plan)) = self.plans.pop_first() else { continue };
+                    if self.carry_out(plan).await {
+                        self.take_unread();
+                        return Ending::Dropped;
+                    }
+                }
+                message = self.link.next(), if self.reading => {
+                    let now = self.history.now();
+                    // It was looked for in vain and came just now, or may have waited.
+                    let since = if now > entered { now } else { self.looked };
+                    self.looked = now;
+                    match message {
+                        Some(Ok(tell)) => self.take(tell, since),
+                        Some(Err(status)) => return Ending::Told(Some(reason(&status))),
+                        None => return Ending::Told(None),
+                    }
+                    continue;
+                }
+            }
+            if was_reading {
+                self.looked = entered.max(self.looked);
+            }
+        }
+    }
+
+    fn plan(&mut self, after: Duration, plan: Plan) {
+        self.numbers += 1;
+        self.plans
+            .insert((Instant::now() + after, self.numbers), plan);
+    }
+
+    /// Does something; whether the stream is dropped with it.
+    async fn carry_out(&mut self, plan: Plan) -> bool {
+        match plan {
+            Plan::Say(words) => !self.say(words).await,
+            Plan::Grant(credit) => {
+                self.manner.credit = credit;
+                self.history.push(Event::Credit {
+                    session: self.id,
+                    credit,
+                });
+                let begun = self.history.now();
+                let said = self.link.say(Ask::Credit(wire_credit(credit))).await;
+                self.prompt &= begun == self.history.now();
+                !said
+            }
+            Plan::Read => {
+                self.reading = true;
+                false
+            }
+            Plan::Leave => self.leave(),
+            Plan::GiveUp => true,
+        }
+    }
+
+    /// Begins to go; whether the stream is dropped at once.
+    fn leave(&mut self) -> bool {
+        if self.gone {
+            return false;
+        }
+        self.gone = true;
+        self.plans.clear();
+        let polite = self.manner.leaving == Leaving::Close;
+        self.history.push(Event::Goodbye {
+            session: self.id,
+            polite,
+        });
+        match self.manner.leaving {
+            Leaving::Close => {
+                if !self.link.try_say(Ask::Close(v1::Close {})) {
+                    return true;
+                }
+            }
+            Leaving::HalfClose => self.link.half_close(),
+            Leaving::Reset => self.link.reset(),
+            Leaving::Drop => {
+                self.take_unread();
+                return true;
+            }
+        }
+        self.reading = true;
+        self.plan(END_WITHIN, Plan::GiveUp);
+        false
+    }
+
+    fn take_unread(&mut self) {
+        self.gone = true;
+        let since = self.looked;
+        while let Some(tell) = self.link.unread() {
+            self.take(tell, since);
+        }
+    }
+
+    async fn say(&mut self, words: Vec<Word>) -> bool {
+        self.numbers += 1;
+        let sequence = self.numbers;
+        self.history.push(Event::Said {
+            session: self.id,
+            sequence,
+            words: words.clone(),
+        });
+        let ask = match words.first().map(|word| word.saying) {
+            Some(Saying::Extend(by)) => Ask::Extend(v1::Extend {
+                sequence,
+                extensions: words
+                    .iter()
+                    .map(|word| v1::Extension {
+                        lane: word.lane,
+                        first_offset: wire(word.first),
+                        last_offset: Some(wire(word.last)),
+                    })
+                    .collect(),
+                by: Duration::from_millis(by).try_into().ok(),
+            }),
+            _ => Ask::Settle(v1::Settle {
+                sequence,
+                verdicts: words.iter().map(verdict).collect(),
+            }),
+        };
+        self.said.extend(words);
+        let begun = self.history.now();
+        let said = self.link.say(ask).await;
+        self.prompt &= begun == self.history.now();
+        said
+    }
+
+    fn take(&mut self, tell: Tell, since: u64) {
+        let session = self.id;
+        match tell {
+            Tell::Opened(opened) => self.history.push(Event::Opened {
+                session,
+                subscriber: opened.subscriber_id,
+            }),
+            Tell::Batch(batch) => self.take_batch(&batch, since),
+            Tell::Settled(settled) => {
+                let replies = settled.answers.iter().map(reply).collect();
+                self.history.push(Event::Answered {
+                    session,
+                    sequence: settled.sequence,
+                    replies,
+                });
+            }
+            Tell::LaneEvent(news) => {
+                let range = news
+                    .first_offset
+                    .map(|first| (first, news.last_offset.unwrap_or(first)));
+                self.history.push(Event::LaneNews {
+                    session,
+                    lane: news.lane,
+                    kind: news.kind().as_str_name().to_owned(),
+                    range,
+                });
+            }
+            Tell::Drain(_) | Tell::Ping(_) => {}
+        }
+    }
+
+    fn take_batch(&mut self, batch: &v1::Batch, since: u64) {
+        let mut fresh = Vec::new();
+        for record in &batch.records {
+            let numbers = batch
+                .redeliveries
+                .iter()
+                .find(|run| (run.first_offset..=run.last_offset).contains(&record.offset));
+            let (attempt, delivery) = numbers.map_or((1, 1), |run| (run.attempt, run.delivery));
+            let offset = u64::try_from(record.offset).expect("no negative offsets");
+            let expected = super::cluster::value(batch.partition, offset);
+            self.history.push(Event::Delivered {
+                session: self.id,
+                lane: batch.lane,
+                epoch: batch.epoch,
+                partition: batch.partition,
+                offset,
+                attempt,
+                delivery,
+                bytes: prost::Message::encoded_len(record) as u64,
+                since,
+                prompt: self.prompt,
+                intact: batch.topic == TOPIC && record.value.as_ref() == Some(&expected),
+            });
+            fresh.push(Got {
+                lane: batch.lane,
+                offset,
+                delivery,
+            });
+        }
+        self.got.extend(fresh.iter().copied());
+        if self.gone {
+            return;
+        }
+        self.decide(&fresh);
+        if self.dice.chance(self.manner.lies) {
+            let lie = self.lie();
+            let delay = self.dice.ms(0, 3000);
+            self.plan(delay, Plan::Say(vec![lie]));
+        }
+        if self.dice.chance(self.manner.credits) {
+            let records = self.dice.pick(&[0, 1, 2, 10, 500]);
+            let bytes = self.dice.pick(&[1, 500, 100_000, 1 << 20]);
+            let delay = self.dice.ms(0, 3000);
+            self.plan(delay, Plan::Grant((records, bytes)));
+            // Nobody is silent for ever.
+            let later = delay + self.dice.ms(1000, 8000);
+            self.plan(later, Plan::Grant((20, 1 << 20)));
+        }
+        if self.dice.chance(self.manner.pauses) {
+            self.reading = false;
+            self.prompt = false;
+            let pause = self.dice.ms(10, 40_000);
+            self.plan(pause, Plan::Read);
+        }
+    }
+
+    /// Decides what becomes of the records of a batch.
+    fn decide(&mut self, fresh: &[Got]) {
+        let together = self.dice.chance(self.manner.together);
+        let shared = self.manner.fate(&mut self.dice);
+        let mut groups: BTreeMap<usize, (Fate, Vec<Got>)> = BTreeMap::new();
+        for (index, got) in fresh.iter().enumerate() {
+            let (group, fate) = if together {
+                (0, shared)
+            } else {
+                (index, self.manner.fate(&mut self.dice))
+            };
+            groups
+                .entry(group)
+                .or_insert((fate, Vec::new()))
+                .1
+                .push(*got);
+        }
+        let mut now = Vec::new();
+        for (fate, records) in groups.into_values() {
+            let (after, saying) = self.timing(fate);
+            let Some(saying) = saying else { continue };
+            let words = self.words(&records, saying);
+            if fate == Fate::Extend {
+                self.plan(after, Plan::Say(words.clone()));
+                let ack = |word: Word| Word {
+                    saying: Saying::Acked,
+                    ..word
+                };
+                let later = after + self.dice.ms(500, 12_000);
+                let acks: Vec<Word> = words.into_iter().map(ack).collect();
+                self.speak(later, acks);
+            } else if after.is_zero() {
+                now.extend(words);
+            } else {
+                self.speak(after, words);
+            }
+        }
+        self.speak(Duration::ZERO, now);
+    }
+
+    fn speak(&mut self, after: Duration, words: Vec<Word>) {
+        for part in words.chunks(TOGETHER) {
+            self.plan(after, Plan::Say(part.to_vec()));
+        }
+    }
+
+    fn timing(&mut self, fate: Fate) -> (Duration, Option<Saying>) {
+        let dice = &mut self.dice;
+        match fate {
+            Fate::AckNow => (Duration::ZERO, Some(Saying::Acked)),
+            Fate::AckLater => (dice.ms(1, 4000), Some(Saying::Acked)),
+            Fate::Fail => (dice.ms(0, 500), Some(Saying::Failed(None))),
+            Fate::FailWithDelay => {
+                let delay = dice.pick(&[0, 50, 1000, 5000, 15_000]);
+                (dice.ms(0, 500), Some(Saying::Failed(Some(delay))))
+            }
+            Fate::Reject => (dice.ms(0, 500), Some(Saying::Rejected)),
+            Fate::Release => (dice.ms(0, 500), Some(Saying::Released)),
+            Fate::Extend => {
+                let by = dice.between(1, 8000);
+                (dice.ms(0, 400), Some(Saying::Extend(by)))
+            }
+            Fate::Late => {
+                let saying = dice.pick(&[
+                    Saying::Acked,
+                    Saying::Rejected,
+                    Saying::Failed(None),
+                    Saying::Failed(Some(3000)),
+                    Saying::Released,
+                ]);
+                (dice.ms(300, 20_000), Some(saying))
+            }
+            Fate::Never => (Duration::ZERO, None),
+        }
+    }
+
+    /// Verdicts on records, runs of neighbours as one if that is the manner.
+    fn words(&mut self, records: &[Got], saying: Saying) -> Vec<Word> {
+        let ranges = self.dice.chance(self.manner.ranges);
+        let numbers = self.dice.chance(self.manner.numbers);
+        let mut words: Vec<Word> = Vec::new();
+        for got in records {
+            let delivery = numbers.then_some(got.delivery);
+            if let Some(last) = words.last_mut()
+                && ranges
+                && last.lane == got.lane
+                && last.last + 1 == got.offset
+                && last.delivery == delivery
+            {
+                last.last = got.offset;
+                continue;
+            }
+            words.push(Word {
+                lane: got.lane,
+                first: got.offset,
+                last: got.offset,
+                delivery,
+                saying,
+            });
+        }
+        words
+    }
+
+    /// Something wrong: a lane or an offset that was never received, another verdict
+    /// than before, the same once more, a number that is not the delivery's.
+    fn lie(&mut self) -> Word {
+        let dice = &mut self.dice;
+        let got = if self.got.is_empty() {
+            Got {
+                lane: 1,
+                offset: 0,
+                delivery: 1,
+            }
+        } else {
+            dice.pick(&self.got)
+        };
+        let saying = dice.pick(&[
+            Saying::Acked,
+            Saying::Acked,
+            Saying::Rejected,
+            Saying::Failed(None),
+            Saying::Released,
+        ]);
+        let plain = Word {
+            lane: got.lane,
+            first: got.offset,
+            last: got.offset,
+            delivery: None,
+            saying,
+        };
+        match dice.weighted(&[3, 2, 2, 2, 3, 2]) {
+            0 if !self.said.is_empty() => dice.pick(&self.said),
+            1 => Word {
+                lane: dice.pick(&[0, 1, 2, 3, 4, got.lane + 1, u64::MAX]),
+                ..plain
+            },
+            2 => Word {
+                first: got.offset.saturating_sub(dice.between(0, 20)),
+                last: got.offset + dice.between(0, 100),
+                ..plain
+            },
+            3 => Word {
+                first: 0,
+                last: dice.pick(&[10, 1_000_000, i64::MAX.unsigned_abs()]),
+                ..plain
+            },
+            4 => Word {
+                delivery: Some(dice.count(1, got.delivery + 2)),
+                ..plain
+            },
+            5 => Word {
+                saying: Saying::Nonsense(dice.count(0, 2)),
+                ..plain
+            },
+            _ => plain,
+        }
+    }
+}
+
+fn wire(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+const fn wire_credit((records, bytes): (u32, u64)) -> v1::Credit {
+    v1::Credit { records, bytes }
+}
+
+fn verdict(word: &Word) -> v1::Verdict {
+    let (outcome, retry_after) = match word.saying {
+        Saying::Acked => (v1::Outcome::Acked.into(), None),
+        Saying::Rejected => (v1::Outcome::Rejected.into(), None),
+        Saying::Released => (v1::Outcome::Released.into(), None),
+        Saying::Failed(after) => (
+            v1::Outcome::Failed.into(),
+            after.and_then(|ms| Duration::from_millis(ms).try_into().ok()),
+        ),
+        Saying::Nonsense(0) => (0, None),
+        Saying::Nonsense(1) => (99, None),
+        Saying::Nonsense(_) | Saying::Extend(_) => (
+            v1::Outcome::Acked.into(),
+            Duration::from_secs(1).try_into().ok(),
+        ),
+    };
+    v1::Verdict {
+        lane: word.lane,
+        first_offset: wire(word.first),
+        last_offset: (word.first != word.last).then(|| wire(word.last)),
+        delivery: word.delivery,
+        outcome,
+        code: "sim".to_owned(),
+        reason: String::new(),
+        retry_after,
+    }
+}
+
+fn reply(answer: &v1::VerdictAnswer) -> Reply {
+    let result = match answer.result() {
+        v1::VerdictResult::Duplicate => Told::Duplicate,
+        v1::VerdictResult::Conflict => Told::Conflict,
+        v1::VerdictResult::Stale => Told::Stale,
+        v1::VerdictResult::Fenced => Told::Fenced,
+        v1::VerdictResult::Unknown => Told::Unknown,
+        v1::VerdictResult::Expired => Told::Expired,
+        v1::VerdictResult::Invalid | v1::VerdictResult::Unspecified => Told::Invalid,
+    };
+    Reply {
+        lane: answer.lane,
+        first: answer.first_offset,
+        last: answer.last_offset,
+        result,
+    }
+}
+
+fn reason(status: &Status) -> String {
+    status.get_error_details().error_info().map_or_else(
+        || format!("{:?}", status.code()),
+        |info| info.reason.clone(),
+    )
+}

@@ -25,10 +25,12 @@ mod config;
 mod dead_letter;
 mod delivery;
 mod flow_control;
+mod key_order;
 mod kill;
 mod protocol;
 mod rebalance;
 mod redelivery;
+mod rolling;
 mod shutdown;
 mod tools;
 
@@ -42,10 +44,12 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        key_order::cases(),
         protocol::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),
+        rolling::cases(),
         tools::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())

@@ -77,6 +77,11 @@ impl Commits {
         self.any = true;
     }
 
+    /// The floor has moved though nothing settled: there is something to say.
+    pub(crate) const fn moved(&mut self) {
+        self.any = true;
+    }
+
     /// The position to ask for now, if it is time.
     pub(crate) fn poll(
         &mut self,

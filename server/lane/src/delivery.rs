@@ -42,6 +42,7 @@ impl Lane {
                     deliveries: slot.deliveries.saturating_add(1),
                     ..slot
                 };
+                lane.keys.give(piece, Some(subscriber));
                 lane.window.set(
                     piece,
                     slot.with(State::Dispatched {
@@ -85,6 +86,20 @@ impl Lane {
     /// no attempt is used, the delivery counts.
     pub fn handle_subscriber_lost(&mut self, now: Time, subscriber: Subscriber) {
         self.take_back(now, subscriber, Return::Lost);
+    }
+
+    /// Takes back everything that is out to anybody: Kafka may have given the lane to
+    /// another gateway, which hands the same records out. As if all had been lost.
+    pub fn handle_fenced(&mut self, now: Time) {
+        if self.phase == Phase::Done || self.window.counts().in_flight == 0 {
+            return;
+        }
+        self.each_run_from(Offset::new(0), |lane, piece, slot| {
+            if let Some(subscriber) = slot.state.holder() {
+                lane.lose_delivery(now, piece, slot, subscriber, Return::Lost);
+            }
+        });
+        self.end_turn(now);
     }
 
     /// Takes back everything that is out to `subscriber`, who has said goodbye: as
@@ -131,6 +146,10 @@ impl Lane {
         wait: Wait,
         late: Option<Subscriber>,
     ) {
+        if wait == Wait::No || late.is_some() {
+            // It had the record and has done nothing with it: its key may move.
+            self.keys.give(piece, None);
+        }
         if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, late);
             return;
@@ -141,10 +160,10 @@ impl Lane {
             Wait::Backoff => now.after(self.jitter.delay(&self.policy.backoff, slot.attempts)),
         };
         match self.policy.order {
-            Order::None if wait == Wait::No => {
-                self.window.set(piece, slot.with(State::Ready { late }));
+            Order::None | Order::Key { .. } if wait == Wait::No => {
+                self.make_ready(piece, slot, late);
             }
-            Order::None => self
+            Order::None | Order::Key { .. } => self
                 .window
                 .set(piece, slot.with(State::Delayed { until, late })),
             Order::Lane { .. } => {
@@ -191,17 +210,33 @@ impl Lane {
     }
 
     fn take_back(&mut self, now: Time, subscriber: Subscriber, why: Return) {
-        if self.phase == Phase::Done || !self.window.holds(subscriber) {
+        if self.phase == Phase::Done {
+            return;
+        }
+        self.give_up_keys(subscriber);
+        if !self.window.holds(subscriber) {
             return;
         }
         self.each_run_from(Offset::new(0), |lane, piece, slot| {
             if slot.state.holder() == Some(subscriber) {
-                lane.effects.returned(subscriber, piece, why);
-                lane.ended.note(piece, subscriber, slot.deliveries, false);
-                let lost = slot.lost.saturating_add(u32::from(why == Return::Lost));
-                lane.come_back(now, piece, Slot { lost, ..slot }, Wait::No, None);
+                lane.lose_delivery(now, piece, slot, subscriber, why);
             }
         });
         self.end_turn(now);
+    }
+
+    /// `subscriber` has `piece` no more and has said nothing about it.
+    fn lose_delivery(
+        &mut self,
+        now: Time,
+        piece: OffsetRange,
+        slot: Slot,
+        subscriber: Subscriber,
+        why: Return,
+    ) {
+        self.effects.returned(subscriber, piece, why);
+        self.ended.note(piece, subscriber, slot.deliveries, false);
+        let lost = slot.lost.saturating_add(u32::from(why == Return::Lost));
+        self.come_back(now, piece, Slot { lost, ..slot }, Wait::No, None);
     }
 }

@@ -15,6 +15,10 @@ pub enum Cause {
     DeliveriesExhausted,
     /// It is larger than a subscriber accepts.
     Oversize,
+    /// Its value is not what it should be.
+    Content,
+    /// It was too old before it was ever handed out.
+    Expired,
 }
 
 /// Why a delivery is no longer out.
@@ -90,6 +94,22 @@ pub enum Effect {
         offset: Offset,
         /// Why it was given up.
         cause: Cause,
+    },
+    /// Broadcast: `subscriber` has kept the lane's window full for too long without a
+    /// verdict. End its session, then say that it is lost.
+    CutOff {
+        /// Who.
+        subscriber: Subscriber,
+    },
+    /// Broadcast: `subscriber` was lost and has not come back in time. The others
+    /// decide on what it owes; to be reported.
+    Withdrawn {
+        /// Who.
+        subscriber: Subscriber,
+        /// From the first record that it owed to the last.
+        range: OffsetRange,
+        /// How many it owed.
+        records: u64,
     },
     /// The drain is over: nothing is out, no dead letter is awaited and the last
     /// `Commit`, if one was due, has been asked for. No effect follows.

@@ -92,17 +92,20 @@ pub fn check(lane: &Lane) -> Result<(), Violation> {
     if lane.phase == Phase::Done {
         return Ok(());
     }
+    if let Some(what) = lane.key_fault() {
+        return broken(L9, what);
+    }
     match lane.policy.order {
-        Order::None if lane.rewind != Rewind::None || counts.unread > 0 => {
+        Order::None | Order::Key { .. } if lane.rewind != Rewind::None || counts.unread > 0 => {
             broken(L14, "one record's failure makes others be read again")
         }
         Order::Lane { .. } if counts.delayed > 0 => {
             broken(L9, "a failed record waits while the lane goes on")
         }
-        Order::Lane { .. } if lane.rewind != Rewind::None && lane.window.ready().is_some() => {
+        Order::Lane { .. } if lane.rewind != Rewind::None && lane.window.has_ready() => {
             broken(L9, "a record may go out before the failed one")
         }
-        Order::None | Order::Lane { .. } => Ok(()),
+        Order::None | Order::Key { .. } | Order::Lane { .. } => Ok(()),
     }
 }
 

@@ -109,6 +109,7 @@ impl Lane {
                         ack_deadline: by.min(LONGEST),
                     },
                     State::Ready { .. }
+                    | State::Behind
                     | State::Delayed { .. }
                     | State::Unread { .. }
                     | State::Acked { .. }
@@ -241,9 +242,7 @@ impl Lane {
                 self.window
                     .set(piece, slot.with(State::Delayed { until, late: None }));
             }
-            (_, None) => self
-                .window
-                .set(piece, slot.with(State::Ready { late: None })),
+            (_, None) => self.make_ready(piece, slot, None),
         }
     }
 
@@ -300,12 +299,11 @@ impl Lane {
 
 /// The answer to a verdict on a record that is decided.
 fn repeat(outcome: Outcome, equal: Option<Outcome>) -> VerdictResult {
-    if outcome == Outcome::Gone {
-        VerdictResult::Stale
-    } else if equal == Some(outcome) {
-        VerdictResult::Duplicate
-    } else {
-        VerdictResult::Conflict
+    match outcome {
+        Outcome::Gone => VerdictResult::Stale,
+        Outcome::Filtered => VerdictResult::Unknown,
+        Outcome::Acked | Outcome::Refused if equal == Some(outcome) => VerdictResult::Duplicate,
+        Outcome::Acked | Outcome::Refused => VerdictResult::Conflict,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     commit::Commits,
     effect::Queue,
     jitter::Jitter,
+    keys::Keys,
     memory::{Ended, Refusals},
     rewind::Rewind,
     slot::State,
@@ -74,6 +75,8 @@ pub struct Lane {
     pub(crate) next: Option<Position>,
     /// The first record received: nothing below it was ever handed out.
     pub(crate) origin: Option<Position>,
+    /// Key order: the keys of unsettled records.
+    pub(crate) keys: Keys,
     /// Lane order: the way back to the floor.
     pub(crate) rewind: Rewind,
     /// Lane order: the lowest failure of the current input, and when its wait ends.
@@ -112,6 +115,7 @@ impl Lane {
             window: Window::default(),
             next: start.position,
             origin: None,
+            keys: policy.order.keys(policy.window.records),
             rewind: Rewind::None,
             failure: None,
             commits: Commits::new(start.position, start.committed),
@@ -154,13 +158,12 @@ impl Lane {
         while let Some((range, slot)) = self.window.due(now) {
             match slot.state {
                 State::Out { .. } => self.expire(now, range, slot),
-                State::Delayed { late, .. } => {
-                    self.window.set(range, slot.with(State::Ready { late }));
-                }
+                State::Delayed { late, .. } => self.make_ready(range, slot, late),
                 State::DeadLettering { cause, tries, .. } => {
                     self.ask_for_dead_letter(range, slot, cause, tries);
                 }
                 State::Ready { .. }
+                | State::Behind
                 | State::Dispatched { .. }
                 | State::Unread { .. }
                 | State::Acked { .. }
@@ -212,6 +215,7 @@ impl Lane {
         }
         self.void_above_failure();
         self.advance_prefix();
+        self.advance_keys();
         self.raise_floor();
         self.advance_rewind(now);
         let Some(floor) = self.floor() else {
@@ -250,8 +254,7 @@ impl Lane {
             rest = rest.and_then(|rest| rest.at_or_above(piece.end()));
             if let Some(subscriber) = slot.state.holder() {
                 self.effects.returned(subscriber, piece, Return::Drained);
-                self.window
-                    .set(piece, slot.with(State::Ready { late: None }));
+                self.window.set(piece, slot.with(State::READY));
             }
         }
     }

@@ -13,11 +13,16 @@
 //!
 //! | input | meaning | answers |
 //! |---|---|---|
-//! | [`handle_fetched`](Lane::handle_fetched) | records exist and their bodies are held | [`Effect::Seek`] begins it anew |
-//! | [`handle_dispatched`](Lane::handle_dispatched) | the beginning of [`Lane::ready`] goes to a subscriber | |
+//! | [`handle_fetched`](Lane::handle_fetched), [`handle_fetched_keyed`](Lane::handle_fetched_keyed) | records exist and their bodies are held | [`Effect::Seek`] begins it anew |
+//! | [`handle_end`](Lane::handle_end) | the log ends here; gaps below need no record | |
+//! | [`handle_gone`](Lane::handle_gone) | the log begins here now; what was below is lost | |
+//! | [`handle_filtered`](Lane::handle_filtered), [`handle_unfit`](Lane::handle_unfit), [`handle_expired`](Lane::handle_expired) | some of them are not to be handed out | |
+//! | [`handle_dispatched`](Lane::handle_dispatched) | the beginning of [`Lane::ready_for`] goes to a subscriber | |
 //! | [`handle_sent`](Lane::handle_sent) | it reached the transport: its deadline starts | |
 //! | [`handle_verdict`](Lane::handle_verdict), [`handle_extend`](Lane::handle_extend) | what a subscriber says | |
 //! | [`handle_subscriber_lost`](Lane::handle_subscriber_lost), [`handle_subscriber_closed`](Lane::handle_subscriber_closed) | it has gone | |
+//! | [`handle_subscriber_paused`](Lane::handle_subscriber_paused) | it takes nothing for now | |
+//! | [`handle_fenced`](Lane::handle_fenced) | Kafka may have given the lane away | |
 //! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
 //! | [`handle_dead_letter`](Lane::handle_dead_letter) | stored or not | [`Effect::DeadLetter`] |
 //! | [`handle_commit`](Lane::handle_commit) | committed or not | [`Effect::Commit`] |
@@ -46,6 +51,10 @@
 //! - From its third lost delivery on a record is handed out alone.
 //! - A dead letter that fails is tried again for ever; `drop` settles at once, `hold`
 //!   leaves the record to an operator.
+//! - What is filtered settles where it is received, also above an unsettled record
+//!   and in lane order; verdicts on it are unknown. What is unfit goes the way of
+//!   rejected records, with no attempt used. What expired before its first hand-over
+//!   is dead-lettered or settles, whatever `on_reject` says.
 //! - Verdicts on decided records: an equal one is a duplicate, another a conflict.
 //!   Below the floor everything not remembered as refused counts as acked. Superseded
 //!   deliveries are expired or stale, strangers' verdicts unknown; beyond the bounded
@@ -80,6 +89,21 @@
 //! - A verdict from before the seek changes nothing; an expired record's own late
 //!   verdict counts until the seek is asked for.
 //!
+//! # Key order
+//!
+//! With [`Order::Key`] one record of a key is ready or out at a time, the earliest
+//! unsettled one; those behind it wait, whatever became of it short of settling: a
+//! backoff, a dead letter not yet confirmed, a hold. Records with a null key are free.
+//!
+//! - A key of which a subscriber has got a record stays with it until all records of the
+//!   key that were received are settled, also after failed verdicts and while it has no
+//!   credit. It is anyone's again when that hand-over is void (released, expired, lost),
+//!   and when the subscriber pauses or goes.
+//! - Records of one key beyond its share of `window.records` do not count against it, so
+//!   that a key that makes no progress does not keep the others from being fetched. The
+//!   span bounds everything.
+//! - A key is forgotten with its last unsettled record.
+//!
 //! # Drain
 //!
 //! A draining lane fetches and hands out nothing, verdicts count, and dead letters in
@@ -87,6 +111,11 @@
 //! back what is out, asks for the last commit and is done: no effect follows and every
 //! verdict is fenced. The next assignment is a new lane that knows the committed
 //! position alone.
+//!
+//! # Membership
+//!
+//! [`Fence`] says when a gateway that hears nothing from its group must stop handing
+//! out, and when it must take everything back. It is shared by the lanes of a member.
 //!
 //! # Accounts
 //!
@@ -96,15 +125,21 @@
 //!
 //! The numbered rules are in [`invariants`].
 
+mod broadcast;
 mod commit;
 mod deadline;
 mod delivery;
 mod effect;
+mod fence;
 mod fetch;
 mod ids;
+mod intake;
 pub mod invariants;
 mod jitter;
 mod judge;
+mod key_order;
+mod keys;
+mod kind;
 mod lane;
 mod memory;
 mod policy;
@@ -115,9 +150,12 @@ mod verdict;
 mod view;
 mod window;
 
+pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
 pub use effect::{Cause, Effect, Return};
+pub use fence::{Fence, Standing};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
+pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
-pub use policy::{Backoff, OnReject, Order, Policy, Window};
+pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
 pub use view::{Hold, Ready, Snapshot};

@@ -4,9 +4,9 @@
 //! **Invariant**: both memories have a bound; beyond it answers become less exact,
 //! never wrong about what counts.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::{OffsetRange, Position, Subscriber, VerdictResult, slot::Outcome};
+use crate::{Offset, OffsetRange, Position, Subscriber, VerdictResult, slot::Outcome};
 
 /// Ended deliveries remembered. One entry is a run; a mass expiry of a full default
 /// window (2,000 records) sent in batches of two still fits.
@@ -14,6 +14,9 @@ const ENDED: usize = 1024;
 
 /// Refused records below the floor remembered.
 const REFUSED: usize = 1024;
+
+/// Runs of filtered records below the floor remembered.
+const FILTERED: usize = 1024;
 
 /// Deliveries that ended without settling their record.
 #[derive(Debug, Default)]
@@ -106,10 +109,12 @@ impl Ended {
     }
 }
 
-/// Records below the floor that were not settled by an ack.
+/// Records below the floor that were not settled by an ack: refused or filtered.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     offsets: BTreeSet<u64>,
+    /// Runs of filtered records: first offset to the end.
+    filtered: BTreeMap<u64, u64>,
 }
 
 impl Refusals {
@@ -124,23 +129,45 @@ impl Refusals {
         }
     }
 
-    /// How the first offset of `range`, which is below the floor, was settled, and
-    /// up to where that holds.
-    pub(crate) fn look_up(&self, range: OffsetRange) -> (OffsetRange, Outcome) {
-        let first = range.first();
-        match self.offsets.range(first.get()..range.end().get()).next() {
-            None => (range, Outcome::Acked),
-            Some(&offset) if offset == first.get() => (OffsetRange::one(first), Outcome::Refused),
-            Some(&offset) => (
-                OffsetRange::new(first, Position::new(offset)).unwrap_or(range),
-                Outcome::Acked,
-            ),
+    /// Remembers that the records of `range` were filtered, above all noted before;
+    /// forgets the lowest run beyond the bound.
+    pub(crate) fn note_filtered(&mut self, range: OffsetRange) {
+        let (first, end) = (range.first().get(), range.end().get());
+        match self.filtered.last_entry() {
+            Some(mut last) if *last.get() == first => *last.get_mut() = end,
+            _ => {
+                self.filtered.insert(first, end);
+            }
+        }
+        if self.filtered.len() > FILTERED {
+            self.filtered.pop_first();
         }
     }
 
-    /// How many offsets are remembered.
+    /// How the first offset of `range`, which is below the floor, was settled, and
+    /// up to where that holds.
+    pub(crate) fn look_up(&self, range: OffsetRange) -> (OffsetRange, Outcome) {
+        let (first, end) = (range.first().get(), range.end().get());
+        let up_to = |end| OffsetRange::new(Offset::new(first), Position::new(end)).unwrap_or(range);
+        let refused = self.offsets.range(first..end).next();
+        if refused == Some(&first) {
+            return (OffsetRange::one(range.first()), Outcome::Refused);
+        }
+        let end = refused.map_or(end, |&refused| refused);
+        let within = self.filtered.range(..=first).next_back();
+        if let Some((_, &filtered)) = within.filter(|&(_, &end)| first < end) {
+            return (up_to(end.min(filtered)), Outcome::Filtered);
+        }
+        let filtered = self.filtered.range(first..end).next();
+        (
+            up_to(filtered.map_or(end, |(&first, _)| first)),
+            Outcome::Acked,
+        )
+    }
+
+    /// How many offsets and runs are remembered.
     pub(crate) fn len(&self) -> usize {
-        self.offsets.len()
+        self.offsets.len() + self.filtered.len()
     }
 }
 
@@ -188,6 +215,26 @@ mod tests {
         assert_eq!(refusals.look_up(range(0, 1)).1, Outcome::Acked);
         ended.forget_below(Position::new(2990));
         assert_eq!(ended.len(), 10);
+    }
+
+    #[test]
+    fn filtered_runs_are_joined_bounded_and_cut_at_refusals() {
+        let mut refusals = Refusals::default();
+        refusals.note_filtered(range(2, 4));
+        refusals.note_filtered(range(4, 7));
+        refusals.note(range(7, 8));
+        refusals.note_filtered(range(8, 9));
+        assert_eq!(refusals.len(), 3);
+        let ask = |first| refusals.look_up(range(first, 20));
+        assert_eq!(ask(0), (range(0, 2), Outcome::Acked));
+        assert_eq!(ask(3), (range(3, 7), Outcome::Filtered));
+        assert_eq!(ask(7), (range(7, 8), Outcome::Refused));
+        assert_eq!(ask(8), (range(8, 9), Outcome::Filtered));
+        assert_eq!(ask(9), (range(9, 20), Outcome::Acked));
+        for n in 10..5000 {
+            refusals.note_filtered(range(2 * n, 2 * n + 1));
+        }
+        assert_eq!(refusals.len(), 1 + FILTERED);
     }
 
     #[test]

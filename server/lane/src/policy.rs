@@ -7,12 +7,27 @@ use std::time::Duration;
 pub enum Order {
     /// They may: only a failed record itself waits.
     None,
+    /// Those of one key may not, null keys apart: one record of a key is out at a time,
+    /// and a failed one keeps its place.
+    Key {
+        /// The part of `window.records` that the records of one key may fill, in
+        /// thousandths, at most 1000. Those beyond do not count against it, so that a
+        /// key that makes no progress leaves room to the others.
+        share: u16,
+    },
     /// They may not: a failure voids what is out above it, and after the backoff
     /// the lane seeks back to its floor and delivers everything from there again.
     Lane {
         /// After the seek, do not deliver again what was acked above the failure.
         skip_acked: bool,
     },
+}
+
+impl Order {
+    /// Whether nothing of the lane may overtake.
+    pub(crate) const fn is_lane(self) -> bool {
+        matches!(self, Self::Lane { .. })
+    }
 }
 
 /// What happens to a rejected or exhausted record.
@@ -24,6 +39,15 @@ pub enum OnReject {
     Drop,
     /// The lane holds there until an operator acts.
     Hold,
+}
+
+/// What happens to a record that was too old before it was ever handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnExpired {
+    /// It settles once Kafka has confirmed its dead letter, whatever [`OnReject`] says.
+    DeadLetter,
+    /// It settles at once.
+    Drop,
 }
 
 /// Delays between attempts: full jitter over `initial` x `factor`^n, at most `max`.

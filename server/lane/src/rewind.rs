@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::{
-    Cause, Effect, Lane, Offset, Order, Position, Return, SeekOutcome, Time,
+    Cause, Effect, Lane, Offset, Position, Return, SeekOutcome, Time,
     lane::Phase,
     slot::{Slot, State},
 };
@@ -113,7 +113,7 @@ impl Lane {
     /// Lane order: whether `offset` may not go out now, because the lane is on its
     /// way back or a record below is given up and not settled.
     pub(crate) fn is_held_back(&self, offset: Offset) -> bool {
-        self.policy.order != Order::None
+        self.policy.order.is_lane()
             && (self.rewind != Rewind::None
                 || self
                     .window
@@ -164,7 +164,8 @@ impl Lane {
                 };
                 self.window.set(piece, again);
             }
-            State::Unread { .. }
+            State::Behind
+            | State::Unread { .. }
             | State::Delayed { .. }
             | State::DeadLettering { .. }
             | State::Held { .. }
@@ -176,7 +177,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Backoff, Epoch, Generation, OnReject, Policy, Start, Window};
+    use crate::{Backoff, Epoch, Generation, OnReject, Order, Policy, Start, Window};
 
     #[test]
     fn l10_of_the_failures_of_one_turn_the_lowest_and_the_longest_wait_count() {

@@ -10,11 +10,18 @@ use crate::{
 };
 
 impl Lane {
-    /// Takes the answer to [`Effect::DeadLetter`].
-    pub fn handle_dead_letter(&mut self, now: Time, offset: Offset, outcome: DeadLetterOutcome) {
+    /// Takes the answer to [`Effect::DeadLetter`]. Returns why the record was given up
+    /// if it has settled by this.
+    pub fn handle_dead_letter(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        outcome: DeadLetterOutcome,
+    ) -> Option<Cause> {
         if self.phase == Phase::Done {
-            return;
+            return None;
         }
+        let mut settled = None;
         if let Some((_, slot)) = self.window.run_at(offset)
             && let State::DeadLettering {
                 cause,
@@ -24,7 +31,10 @@ impl Lane {
         {
             let record = OffsetRange::one(offset);
             match outcome {
-                DeadLetterOutcome::Stored => self.settle(record, Outcome::Refused),
+                DeadLetterOutcome::Stored => {
+                    self.settle(record, Outcome::Refused);
+                    settled = Some(cause);
+                }
                 DeadLetterOutcome::Failed if retry.is_none() => {
                     let tries = tries.saturating_add(1);
                     let delay = self.jitter.delay(&self.policy.dead_letter_backoff, tries);
@@ -42,12 +52,15 @@ impl Lane {
             }
         }
         self.end_turn(now);
+        settled
     }
 
     /// `subscriber` has acked `piece`.
     pub(crate) fn ack(&mut self, piece: OffsetRange, slot: Slot, subscriber: Subscriber) {
         match self.policy.order {
-            Order::None | Order::Lane { skip_acked: true } => self.settle(piece, Outcome::Acked),
+            Order::None | Order::Key { .. } | Order::Lane { skip_acked: true } => {
+                self.settle(piece, Outcome::Acked);
+            }
             Order::Lane { skip_acked: false } => {
                 self.window
                     .set(piece, slot.with(State::Acked { subscriber }));
@@ -64,7 +77,7 @@ impl Lane {
         subscriber: Option<Subscriber>,
     ) {
         match self.policy.order {
-            Order::None => self.dispose(piece, slot, cause),
+            Order::None | Order::Key { .. } => self.dispose(piece, slot, cause),
             // A failure below may still void this, and its body be forgotten by the
             // seek: nothing leaves the lane before everything below is decided.
             Order::Lane { .. } => {
@@ -77,7 +90,7 @@ impl Lane {
     /// Lane order: acts on the decided records from the floor up to the first
     /// undecided one; no failure can come below those any more.
     pub(crate) fn advance_prefix(&mut self) {
-        if self.policy.order == Order::None {
+        if !self.policy.order.is_lane() {
             return;
         }
         let mut all_settled = true;
@@ -87,11 +100,12 @@ impl Lane {
                 State::Acked { .. } if all_settled => self.settle(run, Outcome::Acked),
                 State::Refused { cause, .. } => {
                     self.dispose(run, slot, cause);
-                    all_settled &= self.policy.on_reject == OnReject::Drop;
+                    all_settled &= self.route(cause) == OnReject::Drop;
                 }
                 State::Acked { .. } | State::Settled { .. } => {}
                 State::DeadLettering { .. } | State::Held { .. } => all_settled = false,
                 State::Ready { .. }
+                | State::Behind
                 | State::Dispatched { .. }
                 | State::Out { .. }
                 | State::Delayed { .. }
@@ -136,6 +150,7 @@ impl Lane {
     pub(crate) fn settle(&mut self, range: OffsetRange, outcome: Outcome) {
         self.effects.settled(range);
         self.commits.settled(range.len());
+        self.keys.settled(range);
         self.window.set(range, Slot::settled(outcome));
     }
 
@@ -149,15 +164,30 @@ impl Lane {
             && let Some(done) = front.below(next)
         {
             self.window.remove(done);
-            if outcome == Outcome::Refused {
-                self.refusals.note(done);
+            match outcome {
+                Outcome::Refused => self.refusals.note(done),
+                Outcome::Filtered => self.refusals.note_filtered(done),
+                Outcome::Acked | Outcome::Gone => {}
             }
+        }
+    }
+
+    /// Where records go that are given up for `cause`.
+    const fn route(&self, cause: Cause) -> OnReject {
+        match cause {
+            // Those that are to be dropped are not given up at all.
+            Cause::Expired => OnReject::DeadLetter,
+            Cause::Rejected
+            | Cause::AttemptsExhausted
+            | Cause::DeliveriesExhausted
+            | Cause::Oversize
+            | Cause::Content => self.policy.on_reject,
         }
     }
 
     /// Does with given-up records what the policy says.
     fn dispose(&mut self, range: OffsetRange, slot: Slot, cause: Cause) {
-        match self.policy.on_reject {
+        match self.route(cause) {
             OnReject::DeadLetter => self.ask_for_dead_letter(range, slot, cause, 0),
             OnReject::Drop => {
                 for offset in (range.first().get()..range.end().get()).map(Offset::new) {

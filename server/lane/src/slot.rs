@@ -29,7 +29,13 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// May be handed out. `late` held it until its deadline passed and may still answer.
-    Ready { late: Option<Subscriber> },
+    /// Key order: `owner` has the key, so only it may take the record.
+    Ready {
+        late: Option<Subscriber>,
+        owner: Option<Subscriber>,
+    },
+    /// Key order: an earlier record of its key is not settled.
+    Behind,
     /// On its way to the transport: no deadline runs yet.
     Dispatched {
         subscriber: Subscriber,
@@ -74,6 +80,8 @@ pub(crate) enum Outcome {
     Acked,
     /// By its dead letter, or dropped.
     Refused,
+    /// By policy, without ever being handed out by this lane.
+    Filtered,
     /// It is no longer in the log.
     Gone,
 }
@@ -107,11 +115,18 @@ impl Slot {
 }
 
 impl State {
+    /// May be handed out to anyone.
+    pub(crate) const READY: Self = Self::Ready {
+        late: None,
+        owner: None,
+    };
+
     /// The subscriber that has the record now.
     pub(crate) const fn holder(self) -> Option<Subscriber> {
         match self {
             Self::Dispatched { subscriber, .. } | Self::Out { subscriber, .. } => Some(subscriber),
             Self::Ready { .. }
+            | Self::Behind
             | Self::Delayed { .. }
             | Self::Unread { .. }
             | Self::Acked { .. }
@@ -125,14 +140,24 @@ impl State {
     /// The subscriber whose deadline has passed and who may still answer.
     pub(crate) const fn late(self) -> Option<Subscriber> {
         match self {
-            Self::Ready { late } | Self::Delayed { late, .. } | Self::Unread { late } => late,
-            Self::Dispatched { .. }
+            Self::Ready { late, .. } | Self::Delayed { late, .. } | Self::Unread { late } => late,
+            Self::Behind
+            | Self::Dispatched { .. }
             | Self::Out { .. }
             | Self::Acked { .. }
             | Self::Refused { .. }
             | Self::DeadLettering { .. }
             | Self::Held { .. }
             | Self::Settled { .. } => None,
+        }
+    }
+
+    /// Key order: who alone may take the record, ready as it is.
+    pub(crate) const fn owner(self) -> Option<Subscriber> {
+        if let Self::Ready { owner, .. } = self {
+            owner
+        } else {
+            None
         }
     }
 
@@ -145,6 +170,7 @@ impl State {
             }
             Self::Settled { outcome } => Some(outcome),
             Self::Ready { .. }
+            | Self::Behind
             | Self::Dispatched { .. }
             | Self::Out { .. }
             | Self::Delayed { .. }
@@ -158,6 +184,7 @@ impl State {
             Self::Out { deadline: time, .. } | Self::Delayed { until: time, .. } => Some(time),
             Self::DeadLettering { retry, .. } => retry,
             Self::Ready { .. }
+            | Self::Behind
             | Self::Dispatched { .. }
             | Self::Unread { .. }
             | Self::Acked { .. }
@@ -185,7 +212,7 @@ mod tests {
         let slot = Slot {
             deliveries: 5,
             voided: 3,
-            ..Slot::fresh(State::Ready { late: None })
+            ..Slot::fresh(State::READY)
         };
         assert_eq!(slot.own_deliveries(), 2);
     }

@@ -1,8 +1,10 @@
 //! What a lane shows of itself.
 
 use crate::{
-    Lane, Offset, OffsetRange, Order, Position, Subscriber, Time, lane::Phase, rewind::Rewind,
-    slot::State,
+    Lane, Offset, OffsetRange, Order, Position, Subscriber, Time,
+    lane::Phase,
+    rewind::Rewind,
+    slot::{Slot, State},
 };
 
 /// A run of records that may be handed out now, uniform in its numbers.
@@ -16,7 +18,8 @@ pub struct Ready {
     pub delivery: u32,
     /// Hand it out with nothing else in the batch: it may have killed subscribers.
     pub alone: bool,
-    /// Lane order: only this subscriber may take it, while it has records of the lane out.
+    /// Only this subscriber may take it. Lane order: it has records of the lane out. Key
+    /// order: it has the record's key.
     pub owner: Option<Subscriber>,
 }
 
@@ -39,6 +42,16 @@ pub enum Hold {
         offset: Offset,
         /// The next try, if the last one failed.
         retry: Option<Time>,
+    },
+    /// Broadcast: a subscriber that is not there owes the record at the floor. It
+    /// comes back, or is counted out at `until`.
+    Subscriber {
+        /// The record.
+        offset: Offset,
+        /// Who owes it.
+        subscriber: Subscriber,
+        /// When the others decide without it.
+        until: Time,
     },
     /// `on_reject = hold`: an operator must act.
     Operator {
@@ -67,6 +80,8 @@ pub struct Snapshot {
     pub in_flight: u64,
     /// Records waiting for their not-before time.
     pub delayed: u64,
+    /// Key order: records waiting for an earlier one of their key.
+    pub behind: u64,
     /// What it waits for, if not for verdicts.
     pub hold: Option<Hold>,
 }
@@ -81,7 +96,21 @@ impl Lane {
         if self.phase != Phase::Active {
             return None;
         }
-        let (range, slot) = self.window.ready()?;
+        self.describe(self.window.ready()?)
+    }
+
+    /// The next run to hand out to `subscriber`, if there is one and the lane may.
+    #[must_use]
+    pub fn ready_for(&self, subscriber: Subscriber) -> Option<Ready> {
+        if self.phase != Phase::Active {
+            return None;
+        }
+        self.describe(self.window.ready_for(subscriber)?)
+            .filter(|ready| ready.owner.is_none_or(|owner| owner == subscriber))
+    }
+
+    /// What there is to know about handing out a run of ready records.
+    fn describe(&self, (range, slot): (OffsetRange, Slot)) -> Option<Ready> {
         if self.is_held_back(range.first()) {
             return None;
         }
@@ -97,9 +126,18 @@ impl Lane {
             alone,
             owner: match self.policy.order {
                 Order::None => None,
+                Order::Key { .. } => slot.state.owner(),
                 Order::Lane { .. } => self.window.first_holder(),
             },
         })
+    }
+
+    /// Whether something may be handed out, to whomever.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        self.phase == Phase::Active
+            && self.window.has_ready()
+            && (!self.policy.order.is_lane() || self.ready().is_some())
     }
 
     /// Whether a drain has begun, or ended.
@@ -115,7 +153,9 @@ impl Lane {
             return 0;
         }
         let counts = self.window.counts();
-        let held = counts.unsettled.saturating_sub(counts.unread);
+        let held = counts
+            .unsettled
+            .saturating_sub(counts.unread + self.keys.beyond());
         let records = u64::from(self.policy.window.records).saturating_sub(held);
         let span = match (self.floor(), self.next) {
             (Some(floor), Some(next)) => floor
@@ -150,6 +190,7 @@ impl Lane {
             unsettled: counts.unsettled,
             in_flight: counts.in_flight,
             delayed: counts.delayed,
+            behind: counts.behind,
             hold: self.hold(),
         }
     }
@@ -177,10 +218,10 @@ impl Lane {
     #[doc(hidden)]
     #[must_use]
     pub fn tracked(&self) -> usize {
-        self.window.len() + self.ended.len() + self.refusals.len()
+        self.window.len() + self.keys.len() + self.ended.len() + self.refusals.len()
     }
 
-    fn hold(&self) -> Option<Hold> {
+    pub(crate) fn hold(&self) -> Option<Hold> {
         if let Phase::Draining { deadline } = self.phase {
             return Some(Hold::Draining { deadline });
         }
@@ -201,7 +242,7 @@ impl Lane {
         match (self.rewind, slot.state) {
             (Rewind::Seeking { .. }, _) => Some(Hold::Seeking),
             (Rewind::Waiting { until, .. }, _) => Some(Hold::Backoff { offset, until }),
-            (Rewind::None, State::Delayed { until, .. }) if self.window.ready().is_none() => {
+            (Rewind::None, State::Delayed { until, .. }) if !self.window.has_ready() => {
                 Some(Hold::Backoff { offset, until })
             }
             (Rewind::None, _) => None,

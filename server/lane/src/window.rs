@@ -19,8 +19,10 @@ use crate::{
 pub(crate) struct Window {
     /// First offset to the rest of the run.
     runs: BTreeMap<u64, Run>,
-    /// First offsets of the runs that may be handed out.
+    /// First offsets of the runs that may be handed out to anyone.
     ready: BTreeSet<u64>,
+    /// The same of the runs that only one subscriber may take.
+    ready_for: BTreeMap<Subscriber, BTreeSet<u64>>,
     /// First offsets of the runs that are given up and not settled.
     given_up: BTreeSet<u64>,
     /// Times at which runs change by themselves.
@@ -55,6 +57,8 @@ pub(crate) struct Counts {
     pub(crate) given_up: u64,
     /// Whose dead letter is being written.
     pub(crate) dead_lettering: u64,
+    /// Waiting for an earlier record of their key.
+    pub(crate) behind: u64,
 }
 
 impl Counts {
@@ -82,6 +86,9 @@ impl Counts {
         }
         if matches!(state, State::Unread { .. }) {
             change(&mut self.unread);
+        }
+        if matches!(state, State::Behind) {
+            change(&mut self.behind);
         }
         if matches!(state, State::DeadLettering { retry: None, .. }) {
             change(&mut self.dead_lettering);
@@ -151,11 +158,21 @@ impl Window {
         range_of(at, run).map(|range| (range, run.slot))
     }
 
-    /// The lowest run that may be handed out.
+    /// The lowest run that may be handed out, to whomever.
     pub(crate) fn ready(&self) -> Option<(OffsetRange, Slot)> {
-        let &at = self.ready.first()?;
-        let &run = self.runs.get(&at)?;
-        range_of(at, run).map(|range| (range, run.slot))
+        let owned = self.ready_for.values().filter_map(BTreeSet::first);
+        self.run_from(*owned.chain(self.ready.first()).min()?)
+    }
+
+    /// The lowest run that may be handed out to `subscriber`.
+    pub(crate) fn ready_for(&self, subscriber: Subscriber) -> Option<(OffsetRange, Slot)> {
+        let owned = self.ready_for.get(&subscriber).and_then(BTreeSet::first);
+        self.run_from(*owned.into_iter().chain(self.ready.first()).min()?)
+    }
+
+    /// Whether anything may be handed out, to whomever.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.ready_for.is_empty()
     }
 
     /// The lowest record that is given up and not settled.
@@ -165,9 +182,7 @@ impl Window {
 
     /// The run whose time has come at `now`.
     pub(crate) fn due(&self, now: Time) -> Option<(OffsetRange, Slot)> {
-        let at = self.deadlines.due(now)?;
-        let &run = self.runs.get(&at)?;
-        range_of(at, run).map(|range| (range, run.slot))
+        self.run_from(self.deadlines.due(now)?)
     }
 
     /// When the next run changes by itself.
@@ -216,12 +231,19 @@ impl Window {
             return Some("counts differ from the runs");
         }
         if walked.ready != self.ready
+            || walked.ready_for != self.ready_for
             || walked.given_up != self.given_up
             || walked.deadlines != self.deadlines
         {
             return Some("indexes differ from the runs");
         }
         None
+    }
+
+    /// The run that begins at `first`.
+    fn run_from(&self, first: u64) -> Option<(OffsetRange, Slot)> {
+        let &run = self.runs.get(&first)?;
+        range_of(first, run).map(|range| (range, run.slot))
     }
 
     /// The lowest run that shares an offset with `first..end`.
@@ -245,13 +267,29 @@ impl Window {
         if let Some(time) = state.timer() {
             self.deadlines.add(time, first);
         }
-        if matches!(state, State::Ready { .. }) {
-            self.ready.insert(first);
+        if let State::Ready { owner, .. } = state {
+            match owner {
+                None => self.ready.insert(first),
+                Some(owner) => self.ready_for.entry(owner).or_default().insert(first),
+            };
         }
         if state.is_given_up() {
             self.given_up.insert(first);
         }
         self.runs.insert(first, run);
+    }
+
+    fn take_ready(&mut self, owner: Option<Subscriber>, first: u64) {
+        let Some(owner) = owner else {
+            self.ready.remove(&first);
+            return;
+        };
+        if let Some(owned) = self.ready_for.get_mut(&owner) {
+            owned.remove(&first);
+            if owned.is_empty() {
+                self.ready_for.remove(&owner);
+            }
+        }
     }
 
     fn take(&mut self, first: u64) {
@@ -271,8 +309,8 @@ impl Window {
         if let Some(time) = state.timer() {
             self.deadlines.remove(time, first);
         }
-        if matches!(state, State::Ready { .. }) {
-            self.ready.remove(&first);
+        if let State::Ready { owner, .. } = state {
+            self.take_ready(owner, first);
         }
         if state.is_given_up() {
             self.given_up.remove(&first);

@@ -28,6 +28,8 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) log: BTreeMap<i32, BTreeMap<u64, Bytes>>,
+    /// Numbers of keys; a record that is not here has none.
+    pub(crate) keys: BTreeMap<(i32, u64), u64>,
     pub(crate) committed: BTreeMap<i32, u64>,
     /// Every commit in order, for L1 and L2.
     pub(crate) commits: Vec<(i32, u64)>,
@@ -70,6 +72,16 @@ impl Memory {
 
     /// Appends records with these offsets.
     pub(crate) fn append(&self, partition: i32, offsets: impl IntoIterator<Item = u64>) {
+        self.append_sized(partition, offsets, 0);
+    }
+
+    /// Appends records whose values are filled up to `size` bytes.
+    pub(crate) fn append_sized(
+        &self,
+        partition: i32,
+        offsets: impl IntoIterator<Item = u64>,
+        size: usize,
+    ) {
         self.with(|state| {
             let log = state.log.entry(partition).or_default();
             for offset in offsets {
@@ -78,7 +90,7 @@ impl Memory {
                     timestamp_ms: 1_700_000_000_000,
                     timestamp_type: v1::TimestampType::CreateTime.into(),
                     key: None,
-                    value: Some(Bytes::from(format!("value {offset}"))),
+                    value: Some(Bytes::from(format!("value {offset:size$}"))),
                     headers: Vec::new(),
                 };
                 let batch = v1::Batch {
@@ -88,6 +100,12 @@ impl Memory {
                 log.insert(offset, batch.encode_to_vec().into());
             }
         });
+    }
+
+    /// Appends a record with a key of this number.
+    pub(crate) fn append_keyed(&self, partition: i32, offset: u64, key: u64) {
+        self.with(|state| state.keys.insert((partition, offset), key));
+        self.append(partition, [offset]);
     }
 
     /// Takes all lanes away, with or without warning, and assigns them again.
@@ -221,6 +239,8 @@ impl State {
                 records.push(RecordIndex {
                     offset: *offset,
                     end,
+                    key: self.keys.get(&(reading.partition, *offset)).copied(),
+                    timestamp_ms: 1_700_000_000_000,
                 });
             }
             if let Some(last) = records.last() {

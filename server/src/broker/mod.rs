@@ -55,6 +55,11 @@ pub struct Chunk {
 pub struct RecordIndex {
     /// The record's offset.
     pub offset: u64,
+    /// A number that records of equal keys share; `None` for a null key. Two keys
+    /// may share one by chance: they are kept in order with each other then.
+    pub key: Option<u64>,
+    /// The record's timestamp, in milliseconds since the Unix epoch; 0 if it has none.
+    pub timestamp_ms: i64,
     /// Where its bytes end in the chunk; they begin where the previous one's end.
     pub end: u32,
 }

@@ -84,6 +84,30 @@ pub(super) fn revoke_drain(reader: &mut Reader<'_>) {
     }
 }
 
+/// A time after which nothing happens is a mistake.
+pub(super) fn slow_after(reader: &mut Reader<'_>, name: &str, slow: &str) {
+    if slow != "fail" && reader.given(&options::SLOW_AFTER, name).is_some() {
+        let why = "has a meaning with slow_subscriber = \"fail\" only: with \"pause\" the lane \
+                   waits for as long as it takes";
+        reader.refuse(&options::SLOW_AFTER, name, why);
+    }
+}
+
+/// Options about subscribers that owe verdicts of their own.
+pub(super) fn only_broadcast(reader: &mut Reader<'_>, name: &str) {
+    for spec in [
+        &options::SLOW_SUBSCRIBER,
+        &options::SLOW_AFTER,
+        &options::ABSENT_GRACE,
+    ] {
+        if reader.given(spec, name).is_some() {
+            let why = "has a meaning with delivery = \"broadcast\" only: where subscribers \
+                       compete, what one does not answer goes to another";
+            reader.refuse(spec, name, why);
+        }
+    }
+}
+
 /// What decides whether two subscriptions take each other's records.
 struct Reading<'a> {
     name: &'a str,

@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Cluster, Config, StartAt, Subscription,
+    Cluster, Config, Delivery, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
@@ -79,6 +79,14 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+/// `none` where keys have no order.
+fn key_share(order: Order) -> String {
+    match order {
+        Order::Key { share } => (f64::from(share) / 1000.0).to_string(),
+        Order::None | Order::Lane { .. } => "none".to_owned(),
+    }
+}
+
 fn subscription(subscription: &Subscription) -> (String, String) {
     let policy = &subscription.policy;
     let start = match subscription.start {
@@ -89,7 +97,12 @@ fn subscription(subscription: &Subscription) -> (String, String) {
     };
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
+        Order::Key { .. } => ("key", false),
         Order::Lane { skip_acked } => ("lane", skip_acked),
+    };
+    let delivery = match subscription.delivery {
+        Delivery::Competing => "competing",
+        Delivery::Broadcast(_) => "broadcast",
     };
     let on_reject = match policy.on_reject {
         OnReject::DeadLetter => "dead_letter",
@@ -103,7 +116,8 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("start", start),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
-        ("delivery", "competing".to_owned()),
+        ("key_share", key_share(policy.order)),
+        ("delivery", delivery.to_owned()),
         ("ack_deadline", span(policy.ack_deadline)),
         ("max_attempts", policy.max_attempts.to_string()),
         ("max_deliveries", policy.max_deliveries.to_string()),
@@ -114,10 +128,20 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("window.bytes", size(subscription.window_bytes)),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
+        ("cohort_grace", span(subscription.cohort_grace)),
+        ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
+    if let Delivery::Broadcast(sharing) = subscription.delivery {
+        let slow = sharing.cut_off_after.map_or_else(
+            || "pause".to_owned(),
+            |after| format!("fail; slow_after={}", span(after)),
+        );
+        settings.push(("slow_subscriber", slow));
+        settings.push(("absent_grace", span(sharing.absent_grace)));
+    }
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));

@@ -141,14 +141,39 @@ options! {
         "Where the group begins if it has no committed offset: `earliest`, `latest`, \
          `{ timestamp = \"2026-01-01T00:00:00Z\" }`, or `fail`, which holds the lane until an \
          operator commits one.";
-    ORDER = "subscriptions.*.order", Kind::Choice { of: &["none", "lane"], later: &["key"] },
-        Need::Required,
-        "`none`: only a failed record itself waits. `lane`: nothing of a partition overtakes it.";
+    ORDER = "subscriptions.*.order", Kind::Choice { of: &["none", "key", "lane"], later: &[] },
+        Need::Default("\"key\""),
+        "`none`: only a failed record itself waits. `key`: one record of a key is out at a time, and \
+         none overtakes a failed one of its key; null keys are unordered. `lane`: nothing of a \
+         partition overtakes a failed record. \
+          With `delivery = \"broadcast\"` it holds for each subscriber by itself, and `lane` is the \
+          default.";
+    KEY_SHARE = "subscriptions.*.key_share", Kind::Float { min: 0.05, max: 1.0 },
+        Need::Default("0.25"),
+        "With `order = \"key\"`: the part of `window.records` that the records of one key may fill. \
+         Those beyond do not count, so a key that makes no progress leaves room to the others.";
     SKIP_ACKED = "subscriptions.*.skip_acked", Kind::Flag, Need::Default("false"),
         "With `order = \"lane\"`: after a failure, what was acked above it is not delivered again.";
     DELIVERY = "subscriptions.*.delivery",
-        Kind::Choice { of: &["competing"], later: &["broadcast"] }, Need::Default("\"competing\""),
-        "Each record goes to one of the subscribers.";
+        Kind::Choice { of: &["competing", "broadcast"], later: &[] },
+        Need::Default("\"competing\""),
+        "`competing`: each record goes to one of the subscribers. `broadcast`: each goes to every \
+         subscriber that is attached when it is fanned out.";
+    SLOW_SUBSCRIBER = "subscriptions.*.slow_subscriber",
+        Kind::Choice { of: &["pause", "fail"], later: &[] }, Need::Default("\"pause\""),
+        "Broadcast: what happens to a subscriber that keeps a lane's window full without a \
+         verdict. `pause`: the lane waits for it. `fail`: after `slow_after` it is cut off.";
+    SLOW_AFTER = "subscriptions.*.slow_after", millis(SECOND, HOUR), Need::Default("\"60s\""),
+        "With `slow_subscriber = \"fail\"`: how long it may do so.";
+    ABSENT_GRACE = "subscriptions.*.absent_grace", millis(0, 24 * HOUR), Need::Default("\"5m\""),
+        "Broadcast: how long a subscriber that was lost or cut off is waited for, and what it owes \
+         kept, before the others decide without it.";
+    COHORT_GRACE = "subscriptions.*.cohort_grace", millis(0, 10 * MINUTE), Need::Default("\"0s\""),
+        "How long after joining the group the first fetch waits, so that subscribers that restart \
+         together are there for it.";
+    MIN_SUBSCRIBERS = "subscriptions.*.min_subscribers",
+        Kind::Integer { min: 1, max: 10_000, unit: "subscribers" }, Need::Default("1"),
+        "Subscribers that have to be attached before the first fetch after joining the group.";
     ACK_DEADLINE = "subscriptions.*.ack_deadline", millis(100, HOUR), Need::Default("\"30s\""),
         "Time for a verdict, from the hand-over on, unless the subscriber asked for another.";
     MAX_ATTEMPTS = "subscriptions.*.max_attempts",

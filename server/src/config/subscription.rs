@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ackgate_lane::Policy;
+use ackgate_lane::{Policy, Sharing};
 
 use super::kafka::names;
 
@@ -25,6 +25,8 @@ pub enum StartAt {
 pub enum Delivery {
     /// Each record goes to one of them.
     Competing,
+    /// Each record goes to every one of them.
+    Broadcast(Sharing),
 }
 
 /// A named reading of topics with one consumer group.
@@ -50,6 +52,10 @@ pub struct Subscription {
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
     pub revoke_drain: Duration,
+    /// Wait after the group was joined, before the first fetch.
+    pub cohort_grace: Duration,
+    /// Subscribers that have to be attached before the first fetch, 1 or more.
+    pub min_subscribers: u32,
     /// Where rejected and exhausted records go.
     pub dead_letter: Option<DeadLetter>,
     /// Group settings and the like that pass through to this consumer only. Values
@@ -80,6 +86,8 @@ impl fmt::Debug for Subscription {
             window_bytes,
             linger,
             revoke_drain,
+            cohort_grace,
+            min_subscribers,
             dead_letter,
             consumer_properties,
         } = self;
@@ -94,6 +102,8 @@ impl fmt::Debug for Subscription {
             .field("window_bytes", window_bytes)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
+            .field("cohort_grace", cohort_grace)
+            .field("min_subscribers", min_subscribers)
             .field("dead_letter", dead_letter)
             .field("consumer_properties", &names(consumer_properties))
             .finish()

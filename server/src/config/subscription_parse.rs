@@ -1,6 +1,6 @@
 //! Options of one subscription become a [`Subscription`].
 
-use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
+use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
     DeadLetter, Delivery, StartAt, Subscription, checks,
@@ -21,12 +21,13 @@ pub(super) fn subscription(
     let topics = reader.read(&options::TOPICS, name, topics);
     let group = reader.read(&options::GROUP, name, group);
     let start = reader.read(&options::START, name, start);
-    // One way only, in this version; another is refused here.
-    let delivery = reader.read(&options::DELIVERY, name, value::choice);
+    let delivery = delivery(reader, name);
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
+    let cohort_grace = reader.read(&options::COHORT_GRACE, name, value::duration);
+    let min_subscribers = reader.read(&options::MIN_SUBSCRIBERS, name, value::small);
     let consumer_properties = properties(reader, &options::CONSUMER_PROPERTIES, name);
     let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
@@ -44,14 +45,33 @@ pub(super) fn subscription(
         topics: topics?,
         group: group?,
         start: start?,
-        delivery: delivery.map(|_| Delivery::Competing)?,
+        delivery: delivery?,
         policy: policy?,
         window_bytes: window_bytes?,
         linger: linger?,
         revoke_drain: revoke_drain?,
+        cohort_grace: cohort_grace?,
+        min_subscribers: min_subscribers?,
         dead_letter,
         consumer_properties: consumer_properties?,
     })
+}
+
+/// How records are spread, with what a broadcast needs to know.
+fn delivery(reader: &mut Reader<'_>, name: &str) -> Option<Delivery> {
+    let delivery = reader.read(&options::DELIVERY, name, value::choice)?;
+    let slow = reader.read(&options::SLOW_SUBSCRIBER, name, value::choice)?;
+    let slow_after = reader.read(&options::SLOW_AFTER, name, value::duration)?;
+    let absent_grace = reader.read(&options::ABSENT_GRACE, name, value::duration)?;
+    if delivery == "broadcast" {
+        checks::slow_after(reader, name, slow);
+        return Some(Delivery::Broadcast(Sharing {
+            cut_off_after: (slow == "fail").then_some(slow_after),
+            absent_grace,
+        }));
+    }
+    checks::only_broadcast(reader, name);
+    Some(Delivery::Competing)
 }
 
 fn cluster(reader: &mut Reader<'_>, name: &str, clusters: &[&str]) -> Option<String> {
@@ -129,17 +149,46 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
 }
 
 fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
-    let order = reader.read(&options::ORDER, name, value::choice);
+    let order = match reader.given(&options::ORDER, name) {
+        Some(_) => reader.read(&options::ORDER, name, value::choice),
+        None => Some(default_order(reader, name)),
+    };
     let skip_acked = reader.read(&options::SKIP_ACKED, name, value::flag);
-    match (order?, skip_acked?) {
-        ("lane", skip_acked) => Some(Order::Lane { skip_acked }),
-        (_, false) => Some(Order::None),
-        (_, true) => {
-            let why = "has a meaning with order = \"lane\" only: with \"none\", what is acked is \
-                       never delivered again";
-            reader.refuse(&options::SKIP_ACKED, name, why);
-            None
-        }
+    let key_share = reader.read(&options::KEY_SHARE, name, value::float);
+    let (order, skip_acked) = (order?, skip_acked?);
+    if skip_acked && order != "lane" {
+        let why = "has a meaning with order = \"lane\" only: with others, what is acked is never \
+                   delivered again";
+        reader.refuse(&options::SKIP_ACKED, name, why);
+    }
+    if order != "key" && reader.given(&options::KEY_SHARE, name).is_some() {
+        let why = "has a meaning with order = \"key\" only: with others no key takes a share";
+        reader.refuse(&options::KEY_SHARE, name, why);
+    }
+    Some(match order {
+        "lane" => Order::Lane { skip_acked },
+        "key" => Order::Key {
+            share: thousandths(key_share?),
+        },
+        _ => Order::None,
+    })
+}
+
+/// A part of 1, to the thousandth.
+fn thousandths(part: f64) -> u16 {
+    // What is read has passed its bounds, and none is far from 1.
+    (1..=1000)
+        .find(|n| f64::from(*n) >= part.mul_add(1000.0, -0.5))
+        .unwrap_or(1000)
+}
+
+/// A broadcast keeps the order of the lane unless it is told otherwise.
+fn default_order(reader: &Reader<'_>, name: &str) -> &'static str {
+    let delivery = reader.given(&options::DELIVERY, name).and_then(Node::text);
+    if delivery == Some("broadcast") {
+        "lane"
+    } else {
+        "key"
     }
 }
 

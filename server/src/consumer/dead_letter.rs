@@ -1,9 +1,9 @@
 //! Builds the dead letter of a record: its key, value and headers byte for byte,
 //! its timestamp, and provenance headers behind a reserved prefix.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
-use ackgate_lane::{Cause, Offset};
+use ackgate_lane::{Cause, Counts, Offset};
 use ackgate_proto::v1;
 use bytes::Bytes;
 use prost::Message as _;
@@ -37,15 +37,19 @@ pub(super) const fn cause_name(cause: Cause) -> &'static str {
         Cause::AttemptsExhausted => "attempts-exhausted",
         Cause::DeliveriesExhausted => "deliveries-exhausted",
         Cause::Oversize => "oversize",
+        Cause::Content => "content",
+        Cause::Expired => "expired",
     }
 }
 
-/// Builds the dead letter; `None` if the record's body is not at hand.
+/// Builds the dead letter; `None` if the record's body is not at hand. `refuser` is
+/// the subscriber that gave it up, where each has its own say.
 pub(super) fn build(
     subscription: &config::Subscription,
     topic: &str,
     entry: &Entry,
     given_up: &GivenUp,
+    refuser: Option<Arc<str>>,
 ) -> Option<Outgoing> {
     let record = decode(&entry.bodies.record(given_up.offset)?)?;
     let history = entry.bodies.history(given_up.offset);
@@ -54,14 +58,21 @@ pub(super) fn build(
         .into_iter()
         .map(|header| (header.key, header.value))
         .collect();
-    let provenance = provenance(
+    let mut provenance = provenance(
         subscription,
         &entry.partition,
         given_up,
         record.timestamp_ms,
         history,
         entry.note(given_up.offset),
+        refuser,
     );
+    if let Some(counts) = entry.lane.counts(given_up.offset) {
+        let Counts {
+            acked, rejected, ..
+        } = counts;
+        provenance.push(("counts", format!("acked={acked} rejected={rejected}")));
+    }
     headers.extend(
         provenance
             .into_iter()
@@ -107,11 +118,13 @@ fn provenance(
     timestamp_ms: i64,
     history: Option<History>,
     note: Option<&Note>,
+    refuser: Option<Arc<str>>,
 ) -> Vec<(&'static str, String)> {
     let TopicPartition { topic, partition } = source;
     let offset = given_up.offset;
     let subscriber = note
         .map(|note| note.subscriber.to_string())
+        .or_else(|| refuser.map(|name| name.to_string()))
         .or_else(|| history.as_ref().map(|history| history.last_to.to_string()));
     let mut headers = vec![
         ("topic", topic.to_string()),

@@ -1,7 +1,7 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
-use ackgate_lane::{Generation, OffsetRange, Ready, Time};
+use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Subscriber, Time};
 
 use super::{
     bodies::Size,
@@ -29,14 +29,21 @@ enum Outcome {
 }
 
 impl Driver {
-    /// Hands out until nothing is ready or nobody has credit; lanes take turns.
+    /// Hands out until nothing is ready or nobody has credit; lanes take turns. One
+    /// that could hand out nothing keeps its place, so that whatever becomes free next
+    /// is offered to it first.
     pub(super) fn dispatch(&mut self, now: Time) {
-        if self.stopping.is_some() || !self.has_takers() {
+        self.subscribers.end_reservations(now);
+        if self.stopping.is_some() {
             return;
         }
         let mut moved = true;
         while std::mem::take(&mut moved) {
+            let mut blocked = Vec::new();
             for _ in 0..self.lanes.queue_len() {
+                if !self.has_takers() {
+                    break;
+                }
                 let Some(generation) = self.lanes.pop_queue() else {
                     break;
                 };
@@ -45,10 +52,11 @@ impl Driver {
                         moved = true;
                         self.lanes.requeue(generation);
                     }
-                    Outcome::Blocked => self.lanes.requeue(generation),
-                    Outcome::Nothing => {}
+                    Outcome::Blocked => blocked.push(generation),
+                    Outcome::Nothing => self.subscribers.release_from(generation),
                 }
             }
+            self.lanes.requeue_first(blocked);
         }
     }
 
@@ -62,31 +70,69 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return Outcome::Nothing;
         };
-        let Some(ready) = entry.lane.ready() else {
+        if !entry.lane.has_ready() {
             return Outcome::Nothing;
-        };
-        let first = ready.range.first();
-        let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-        if self.subscribers.all_refuse(first_bytes) {
-            tracing::warn!(
-                topic = %entry.partition.topic,
-                partition = entry.partition.partition,
-                offset = first.get(),
-                bytes = first_bytes,
-                "record is larger than any subscriber accepts"
-            );
-            if let Some(entry) = self.lanes.touch(generation) {
-                entry.lane.handle_oversize(now, first);
-            }
-            // Its effects decide what is ready next.
-            self.carry_out(now);
-            return Outcome::Moved;
         }
-        let Some(allowance) = self.subscribers.next(ready.owner, first_bytes, ready.alone) else {
-            return Outcome::Blocked;
+        let mut passed_over = None;
+        for subscriber in self.subscribers.with_room(generation) {
+            let Some(entry) = self.lanes.get(generation) else {
+                return Outcome::Nothing;
+            };
+            let Some(ready) = entry.lane.ready_for(subscriber) else {
+                continue;
+            };
+            let first = ready.range.first();
+            let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
+            // Where each has its own, each record is its own to refuse.
+            let is_oversize = if entry.lane.is_broadcast() {
+                self.subscribers.refuses(subscriber, first_bytes)
+            } else {
+                self.subscribers.all_refuse(first_bytes)
+            };
+            if is_oversize {
+                self.oversize(now, generation, subscriber, first, first_bytes);
+                return Outcome::Moved;
+            }
+            let allowance = self
+                .subscribers
+                .allowance(subscriber, first_bytes, ready.alone);
+            if let Some(allowance) = allowance {
+                self.hand_out(now, generation, ready, allowance);
+                self.subscribers.release_from(generation);
+                return Outcome::Moved;
+            }
+            if self.subscribers.accepts(subscriber, first_bytes) {
+                passed_over = passed_over.or(Some(subscriber));
+            }
+        }
+        if let Some(subscriber) = passed_over {
+            self.subscribers.reserve(now, subscriber, generation);
+        }
+        Outcome::Blocked
+    }
+
+    /// Nobody who could get the record accepts it: its lane decides what becomes of it.
+    fn oversize(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        offset: Offset,
+        bytes: u64,
+    ) {
+        let Some(entry) = self.lanes.touch(generation) else {
+            return;
         };
-        self.hand_out(now, generation, ready, allowance);
-        Outcome::Moved
+        tracing::warn!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            offset = offset.get(),
+            bytes,
+            "record is larger than its subscriber accepts"
+        );
+        entry.lane.handle_oversize(now, subscriber, offset);
+        // Its effects decide what is ready next.
+        self.carry_out(now);
     }
 
     fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
@@ -97,7 +143,7 @@ impl Driver {
             return;
         };
         let mut batch = OutboundBatch {
-            lane: entry.label(generation),
+            lane: entry.label(),
             records: Vec::with_capacity(1),
             ranges: Vec::with_capacity(1),
             redelivered: Vec::new(),
@@ -131,10 +177,10 @@ impl Driver {
             let is_full = range != ready.range
                 || total.records >= to.records.min(MAX_RECORDS)
                 || batch.ranges.len() >= MAX_RUNS;
-            next = entry.lane.ready().filter(|more| {
-                let fits = more.owner.is_none_or(|owner| owner == to.subscriber);
-                !ready.alone && !more.alone && !is_full && fits
-            });
+            next = entry
+                .lane
+                .ready_for(to.subscriber)
+                .filter(|more| !ready.alone && !more.alone && !is_full);
         }
         self.subscribers.take(to.subscriber, total, first.alone);
         // Its allowance says that the outbox has room.

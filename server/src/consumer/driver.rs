@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     budget::Budget,
+    cohort::Cohort,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     lanes::Lanes,
@@ -61,6 +62,7 @@ pub(super) struct Driver {
     pub(super) lanes: Lanes,
     pub(super) subscribers: Subscribers,
     pub(super) membership: Membership,
+    pub(super) cohort: Cohort,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
     pub(super) commits: Vec<Commit>,
@@ -88,6 +90,7 @@ pub fn spawn(parts: Parts) -> Handle {
         lanes: Lanes::default(),
         subscribers: Subscribers::default(),
         membership: Membership::default(),
+        cohort: Cohort::default(),
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
         revokes: Vec::new(),
@@ -164,7 +167,7 @@ impl Driver {
                 entry.lane.handle_timeout(now);
             }
         }
-        self.follow_eligibility();
+        self.follow_eligibility(now);
         self.carry_out(now);
         self.dispatch(now);
         self.carry_out(now);
@@ -185,6 +188,7 @@ impl Driver {
 
     /// Ends a session in order: after what waits in its outbox.
     pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
+        self.subscribers.forget(subscriber, None);
         if let Some(mut attached) = self.subscribers.detach(subscriber)
             && !attached.send(Outbound::End(end))
         {

@@ -10,7 +10,7 @@ use ackgate_lane::{
 use super::{
     dead_letter::{self, GivenUp, cause_name},
     driver::Driver,
-    handle::{NoticeKind, Outbound},
+    handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
 };
@@ -18,7 +18,7 @@ use crate::broker::{self, Commit, ErrorKind, Placed};
 
 /// A lane always gets this much, so that each can move whatever the others hold;
 /// also the least that is worth a grant.
-const LEAST_GRANT: u64 = 256 * 1024;
+pub(super) const LEAST_GRANT: u64 = 256 * 1024;
 
 impl Driver {
     /// Empties the lanes that were touched of their effects and grants them room.
@@ -36,6 +36,7 @@ impl Driver {
             {
                 entry.bodies.release_below(floor);
             }
+            self.watch_bytes(now, generation);
             self.grant(generation);
             self.recount(generation);
             self.lanes.settle_in(generation);
@@ -80,12 +81,7 @@ impl Driver {
                 self.subscribers
                     .give_back(subscriber, entry.bodies.size(range));
                 if why == Return::Rewound {
-                    let news = notice(
-                        entry.label(generation),
-                        NoticeKind::Rewound,
-                        Some(range),
-                        "",
-                    );
+                    let news = notice(entry.label(), NoticeKind::Rewound, Some(range), "");
                     let _missed = self.subscribers.inform(subscriber, Outbound::Lane(news));
                 }
             }
@@ -102,6 +98,12 @@ impl Driver {
             }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
+            Effect::CutOff { subscriber } => self.cut_off(subscriber, End::Slow),
+            Effect::Withdrawn {
+                subscriber,
+                range,
+                records,
+            } => self.withdrawn(generation, subscriber, range, records),
             Effect::Drained => {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.drained = true;
@@ -147,8 +149,10 @@ impl Driver {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
+        let refuser = entry.lane.refusal(given_up.offset);
+        let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, &dead_letter.topic, entry, given_up)
+            dead_letter::build(subscription, &dead_letter.topic, entry, given_up, refuser)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
@@ -200,7 +204,7 @@ impl Driver {
                     .lane
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Stored);
                 if std::mem::take(&mut entry.held) {
-                    let news = notice(entry.label(generation), NoticeKind::Recovered, None, "");
+                    let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
                 }
             }
@@ -221,7 +225,7 @@ impl Driver {
                 if !std::mem::replace(&mut entry.held, true) {
                     let detail = format!("dead letter not written: {error}");
                     let at = Some(OffsetRange::one(offset));
-                    let news = notice(entry.label(generation), NoticeKind::Held, at, &detail);
+                    let news = notice(entry.label(), NoticeKind::Held, at, &detail);
                     self.subscribers.announce(&Outbound::Lane(news));
                 }
             }
@@ -239,12 +243,7 @@ impl Driver {
             last = range.last().get(),
             "records vanished from the log before they were settled"
         );
-        let news = notice(
-            entry.label(generation),
-            NoticeKind::LostRange,
-            Some(range),
-            "",
-        );
+        let news = notice(entry.label(), NoticeKind::LostRange, Some(range), "");
         self.subscribers.announce(&Outbound::Lane(news));
     }
 
@@ -259,6 +258,22 @@ impl Driver {
             cause = cause_name(cause),
             "record dropped, as on_reject = drop says"
         );
+    }
+
+    /// Tells the lane when its bytes leave no room to fetch: it knows only of records.
+    fn watch_bytes(&mut self, now: Time, generation: Generation) {
+        let limit = self.parts.subscription.window_bytes;
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
+        let retained = entry.bodies.retained();
+        let is_full = retained >= LEAST_GRANT / 2 && limit < retained + LEAST_GRANT / 2;
+        if is_full != entry.full {
+            entry.full = is_full;
+            entry.lane.handle_full(now, is_full);
+            // What follows from it.
+            let _again = self.lanes.touch(generation);
+        }
     }
 
     /// Lets the consumer fetch what the lane, its bytes and the gateway's memory
@@ -279,6 +294,7 @@ impl Driver {
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
         if !wants_records && !wants_bytes {
+            entry.starved = false;
             return;
         }
         let held = entry.bodies.retained() + entry.granted.bytes;
@@ -293,9 +309,22 @@ impl Driver {
             _ if floor >= LEAST_GRANT / 2 => floor,
             _ => {
                 self.starved = true;
+                if !std::mem::replace(&mut entry.starved, true) {
+                    tracing::debug!(
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        retained = entry.bodies.retained(),
+                        granted = entry.granted.bytes,
+                        limit = self.parts.subscription.window_bytes,
+                        gateway_used = self.parts.budget.used(),
+                        gateway_limit = self.parts.budget.limit(),
+                        "lane is not fetched for want of memory"
+                    );
+                }
                 return;
             }
         };
+        entry.starved = false;
         let bytes = bytes.saturating_sub(entry.granted.bytes);
         entry.granted.records += records;
         entry.granted.bytes += bytes;
@@ -306,8 +335,8 @@ impl Driver {
 
     /// Tells all lanes when the first subscriber wants records, or the last one
     /// pauses or leaves, and when memory may have become free.
-    pub(super) fn follow_eligibility(&mut self) {
-        let eligible = self.subscribers.any_eligible();
+    pub(super) fn follow_eligibility(&mut self, now: Time) {
+        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible();
         let changed = eligible != self.eligible;
         self.eligible = eligible;
         if changed && !eligible {

@@ -1,8 +1,6 @@
 //! What the consumer tells, carried to the lanes.
 
-use std::sync::Arc;
-
-use ackgate_lane::{CommitOutcome, Generation, Position, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Order, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
@@ -60,7 +58,10 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            self.lanes.assign(self.parts.subscription.policy, assigned);
+            let subscription = &self.parts.subscription;
+            self.lanes
+                .assign(subscription.policy, subscription.delivery, assigned);
+            self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
                 if looked_up && !committed {
                     entry.lane.commit_start(now);
@@ -68,7 +69,7 @@ impl Driver {
                 if let Some(deadline) = self.stopping {
                     entry.lane.begin_drain(now, deadline);
                 }
-                let news = notice(entry.label(generation), NoticeKind::Assigned, None, "");
+                let news = notice(entry.label(), NoticeKind::Assigned, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
         }
@@ -84,7 +85,7 @@ impl Driver {
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now.after(wait));
-                let news = notice(entry.label(*generation), NoticeKind::Revoking, None, "");
+                let news = notice(entry.label(), NoticeKind::Revoking, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
         }
@@ -105,6 +106,7 @@ impl Driver {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.subscribers.release_from(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -112,7 +114,7 @@ impl Driver {
                 partition = entry.partition.partition,
                 "lane gone"
             );
-            let news = notice(entry.label(*generation), NoticeKind::Revoked, None, "");
+            let news = notice(entry.label(), NoticeKind::Revoked, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
         }
     }
@@ -141,9 +143,17 @@ impl Driver {
         let runs = broker::runs(&chunk.records);
         let Some(last) = runs.last() else { return };
         entry.fetched = Some(last.end());
+        let keys = match self.parts.subscription.policy.order {
+            Order::Key { .. } => chunk.records.iter().map(|record| record.key).collect(),
+            Order::None | Order::Lane { .. } => Vec::new(),
+        };
         entry.bodies.insert(chunk);
+        let mut keys = keys.as_slice();
         for run in runs {
-            entry.lane.handle_fetched(now, run);
+            let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
+            let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
+            keys = rest;
+            entry.lane.handle_fetched_keyed(now, run, these);
         }
     }
 
@@ -224,12 +234,7 @@ impl Driver {
             %error,
             "lane cannot be read until an operator acts"
         );
-        let news = notice(
-            entry.label(generation),
-            NoticeKind::Held,
-            None,
-            &error.detail,
-        );
+        let news = notice(entry.label(), NoticeKind::Held, None, &error.detail);
         self.subscribers.announce(&Outbound::Lane(news));
     }
 
@@ -262,12 +267,7 @@ impl Driver {
                 )
             }
         };
-        let everything = LaneLabel {
-            lane: 0,
-            topic: Arc::from(""),
-            partition: -1,
-            epoch: 0,
-        };
+        let everything = LaneLabel::everything();
         self.subscribers
             .announce(&Outbound::Lane(notice(everything, kind, None, &detail)));
         self.state.send_replace(State::Joined(state));

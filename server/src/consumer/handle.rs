@@ -9,6 +9,7 @@ use ackgate_lane::{OffsetRange, Subscriber, Target, Verdict, VerdictResult};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
+use super::shown::Shown;
 use crate::{broker::ClusterState, config};
 
 /// The most that may be out to a subscriber.
@@ -127,6 +128,8 @@ pub enum Input {
     },
     /// It ends. Last.
     Detach(Subscriber, Departure),
+    /// An operator wants to see the subscription.
+    Show(oneshot::Sender<Shown>),
     /// The gateway stops: drain for this long at most, then leave the group.
     Stop(Duration),
 }
@@ -142,6 +145,19 @@ pub struct LaneLabel {
     pub partition: i32,
     /// Its epoch.
     pub epoch: u64,
+}
+
+impl LaneLabel {
+    /// Names all lanes at once.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            lane: 0,
+            topic: Arc::from(""),
+            partition: -1,
+            epoch: 0,
+        }
+    }
 }
 
 /// A run that was handed out before.
@@ -224,6 +240,10 @@ pub enum End {
     NotReading,
     /// One message of it asked for more answers than any may.
     TooManyAnswers,
+    /// It kept a lane's window full for too long without a verdict.
+    Slow,
+    /// Another session has its name.
+    AlreadyAttached,
 }
 
 /// What a session hears.
@@ -293,6 +313,17 @@ impl Handle {
     /// The driver has stopped.
     pub async fn send(&self, input: Input) -> Result<(), Stopped> {
         self.inputs.send(input).await.map_err(|_closed| Stopped)
+    }
+
+    /// The subscription's lanes, subscribers and memory at one moment.
+    ///
+    /// # Errors
+    /// The driver has stopped.
+    pub async fn show(&self) -> Result<Shown, Stopped> {
+        let (answer, shown) = oneshot::channel();
+        self.send(Input::Show(answer)).await?;
+        // The driver answers whatever it takes in its next turn, or is gone.
+        shown.await.map_err(|_gone| Stopped)
     }
 
     /// Resolves once the driver has stopped and its group has been left.

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{Answer, Generation, OffsetRange, Subscriber, Target, Verdict, VerdictResult};
+use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResult};
 
 use super::{
     driver::Driver,
     handle::{
-        Attach, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
+        Attach, Credit, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket,
+        VerdictAnswer,
     },
     lanes::Note,
 };
@@ -20,7 +21,10 @@ impl Driver {
     pub(super) fn handle_input(&mut self, input: Input) {
         match input {
             Input::Attach(attach) => self.attach(attach),
-            Input::Credit(subscriber, credit) => self.subscribers.set_credit(subscriber, credit),
+            Input::Credit(session, credit) => {
+                let subscriber = self.subscribers.identity(session);
+                self.set_credit(subscriber, credit);
+            }
             Input::Settle {
                 subscriber,
                 sequence,
@@ -29,6 +33,7 @@ impl Driver {
                 confirm,
                 ticket,
             } => {
+                let subscriber = self.subscribers.identity(subscriber);
                 let mut answers = refused;
                 for verdict in verdicts {
                     self.settle(subscriber, verdict, &mut answers);
@@ -47,6 +52,7 @@ impl Driver {
                 confirm,
                 ticket,
             } => {
+                let subscriber = self.subscribers.identity(subscriber);
                 let mut answers = refused;
                 for (lane, range) in targets {
                     self.extend(subscriber, lane, range, by, &mut answers);
@@ -60,8 +66,13 @@ impl Driver {
                 subscriber,
                 lane,
                 ranges,
-            } => self.sent(subscriber, lane, &ranges),
-            Input::Detach(subscriber, how) => self.depart(subscriber, how),
+            } => self.sent(self.subscribers.identity(subscriber), lane, &ranges),
+            Input::Detach(session, how) => {
+                let subscriber = self.subscribers.identity(session);
+                self.depart(subscriber, how);
+            }
+            // Whoever asked may have gone.
+            Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
         }
     }
@@ -72,18 +83,37 @@ impl Driver {
             let _unheard = attach.cut.send(End::ShuttingDown);
             return;
         }
+        let session = attach.subscriber;
+        let Some(attach) = self.identify(attach) else {
+            return;
+        };
         tracing::info!(
             subscription = self.parts.subscription.name,
             subscriber = %attach.name,
-            session = attach.subscriber.0,
+            session = session.0,
             "subscriber attached"
         );
         let subscriber = attach.subscriber;
         self.subscribers.attach(attach);
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.get(generation) {
-                let notice = notice(entry.label(generation), NoticeKind::Assigned, None, "");
+                let notice = notice(entry.label(), NoticeKind::Assigned, None, "");
                 let _missed = self.subscribers.inform(subscriber, Outbound::Lane(notice));
+            }
+        }
+        self.member_joined(subscriber);
+    }
+
+    /// A subscriber that takes nothing any more gives up its keys: others may go on with
+    /// them.
+    fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
+        if !self.subscribers.set_credit(subscriber, credit) {
+            return;
+        }
+        let now = self.now();
+        for generation in self.lanes.generations() {
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_subscriber_paused(now, subscriber);
             }
         }
     }
@@ -103,7 +133,7 @@ impl Driver {
             code,
             reason,
         } = verdict;
-        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+        let Some(entry) = self.lanes.touch_named(lane) else {
             answers.push(elsewhere(lane, target.range, known));
             return;
         };
@@ -120,7 +150,7 @@ impl Driver {
                     reason: reason.into(),
                     subscriber: Arc::from(name.unwrap_or_default()),
                 };
-                entry.keep_notes(&parts, &note);
+                entry.keep_notes(subscriber, &parts, &note);
             }
         }
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
@@ -136,7 +166,7 @@ impl Driver {
     ) {
         let now = self.now();
         let known = self.lanes.knew(lane);
-        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+        let Some(entry) = self.lanes.touch_named(lane) else {
             answers.push(elsewhere(lane, range, known));
             return;
         };
@@ -177,7 +207,7 @@ impl Driver {
     }
 
     /// Ends the session of a subscriber that harms others: what is out comes again.
-    fn cut_off(&mut self, subscriber: Subscriber, why: End) {
+    pub(super) fn cut_off(&mut self, subscriber: Subscriber, why: End) {
         if let Some(mut attached) = self.subscribers.detach(subscriber) {
             tracing::warn!(
                 subscription = self.parts.subscription.name,
@@ -196,7 +226,7 @@ impl Driver {
             return;
         };
         let name = Arc::clone(&attached.name);
-        let Some(entry) = self.lanes.touch(Generation(lane)) else {
+        let Some(entry) = self.lanes.touch_named(lane) else {
             return;
         };
         let at = std::time::SystemTime::now();
@@ -219,22 +249,6 @@ impl Driver {
             }
             Departure::Lost => {
                 tracing::info!(subscriber = %attached.name, session = subscriber.0, "subscriber lost");
-            }
-        }
-    }
-
-    /// **L6**: leaving is never an ack.
-    fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
-        let now = self.now();
-        for generation in self.lanes.generations() {
-            if let Some(entry) = self.lanes.touch(generation) {
-                match how {
-                    Departure::Closed => {
-                        entry.lane.handle_subscriber_closed(now, subscriber);
-                        entry.lane.commit_soon(now);
-                    }
-                    Departure::Lost => entry.lane.handle_subscriber_lost(now, subscriber),
-                }
             }
         }
     }

@@ -7,12 +7,15 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Epoch, Generation, Lane, Offset, OffsetRange, Policy, Position, Start, Time,
-    VerdictResult,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Policy, Position, Start,
+    Subscriber, Time, VerdictResult,
 };
 
 use super::{bodies::Bodies, handle::LaneLabel};
-use crate::broker::{Assigned, Commit, TopicPartition};
+use crate::{
+    broker::{Assigned, Commit, TopicPartition},
+    config::Delivery,
+};
 
 /// What a subscriber said about a record that is not settled yet, for its dead letter.
 #[derive(Clone, Debug)]
@@ -25,11 +28,14 @@ pub(super) struct Note {
 /// One lane with what it needs around it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) lane: Lane,
+    pub(super) lane: Kind,
     pub(super) partition: TopicPartition,
+    /// The number that verdicts name it by.
+    number: u64,
     pub(super) bodies: Bodies,
-    /// By offset; an entry goes when its record is settled.
-    pub(super) notes: BTreeMap<u64, Note>,
+    /// By offset and, where each subscriber has its own say, by subscriber; an entry
+    /// goes when its record is settled.
+    notes: BTreeMap<(u64, Option<Subscriber>), Note>,
     /// Granted to the consumer and not fetched yet.
     pub(super) granted: Grant,
     /// Number of the last seek: chunks of an earlier one are void.
@@ -41,10 +47,14 @@ pub(super) struct Entry {
     pub(super) start: Option<Position>,
     /// It cannot be read until an operator acts: nothing is granted or taken.
     pub(super) failed: bool,
+    /// Its bytes leave no room to fetch, as the lane was last told.
+    pub(super) full: bool,
     /// Told to subscribers and the log, so that each change is told once.
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// It gets no grant for want of memory.
+    pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
     pub(super) counted: u64,
     dirty: bool,
@@ -68,27 +78,58 @@ pub(super) struct Lanes {
     /// Lanes that may have something to hand out, in the order of their turns.
     queue: VecDeque<Generation>,
     timeouts: BTreeSet<(Time, Generation)>,
-    /// Numbers up to here have been in use: they fence, others are unknown.
-    highest: u64,
+    /// Lanes by the number that subscribers know them by.
+    by_number: HashMap<u64, Generation>,
+    numbers: Numbers,
+}
+
+/// The numbers by which subscribers name lanes. Each belongs to one topic, partition,
+/// assignment and epoch, so a verdict that names an old one is fenced without a look
+/// at anything else.
+#[derive(Debug)]
+struct Numbers {
+    /// Random, so that a number from another gateway, or from before a restart, means
+    /// nothing here.
+    base: u64,
+    last: u64,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        let base = fastrand::u64(1 << 20..1 << 50);
+        Self { base, last: base }
+    }
+}
+
+impl Numbers {
+    const fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    const fn has_given(&self, number: u64) -> bool {
+        self.base < number && number <= self.last
+    }
 }
 
 impl Entry {
     /// The lane as subscribers see it.
-    pub(super) fn label(&self, generation: Generation) -> LaneLabel {
+    pub(super) fn label(&self) -> LaneLabel {
         LaneLabel {
-            lane: generation.0,
+            lane: self.number,
             topic: Arc::clone(&self.partition.topic),
             partition: self.partition.partition,
-            epoch: FIRST_EPOCH.0,
+            epoch: self.lane.epoch().0,
         }
     }
 
     /// Keeps what was said about the records that a verdict applied to.
-    pub(super) fn keep_notes(&mut self, parts: &[Answer], note: &Note) {
+    pub(super) fn keep_notes(&mut self, from: Subscriber, parts: &[Answer], note: &Note) {
+        let from = self.lane.is_broadcast().then_some(from);
         for part in parts {
             if part.result == VerdictResult::Applied {
                 for offset in self.bodies.offsets(part.range) {
-                    self.notes.insert(offset.get(), note.clone());
+                    self.notes.insert((offset.get(), from), note.clone());
                 }
             }
         }
@@ -99,18 +140,20 @@ impl Entry {
         if self.notes.is_empty() {
             return;
         }
-        let settled: Vec<u64> = self
+        let settled: Vec<(u64, Option<Subscriber>)> = self
             .notes
-            .range(range.first().get()..range.end().get())
-            .map(|(offset, _)| *offset)
+            .range((range.first().get(), None)..(range.end().get(), None))
+            .map(|(of, _)| *of)
             .collect();
-        for offset in settled {
-            self.notes.remove(&offset);
+        for of in settled {
+            self.notes.remove(&of);
         }
     }
 
+    /// What was said about the record that is given up, by who gave it up.
     pub(super) fn note(&self, offset: Offset) -> Option<&Note> {
-        self.notes.get(&offset.get())
+        let of = self.lane.refusal(offset).map(|refusal| refusal.subscriber);
+        self.notes.get(&(offset.get(), of))
     }
 }
 
@@ -119,7 +162,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, policy: Policy, assigned: Assigned) {
+    pub(super) fn assign(&mut self, policy: Policy, delivery: Delivery, assigned: Assigned) {
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -128,9 +171,17 @@ impl Lanes {
             committed: assigned.committed,
             seed: fastrand::u64(..),
         };
+        let lane = match delivery {
+            Delivery::Competing => Kind::Competing(Box::new(Lane::new(policy, start))),
+            Delivery::Broadcast(sharing) => {
+                Kind::Broadcast(Box::new(Broadcast::new(policy, sharing, start)))
+            }
+        };
+        let number = self.numbers.next();
         let entry = Entry {
-            lane: Lane::new(policy, start),
+            lane,
             partition: assigned.partition,
+            number,
             bodies: Bodies::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),
@@ -139,14 +190,16 @@ impl Lanes {
             drained: false,
             start: assigned.start,
             failed: false,
+            full: false,
             held: false,
             fetched: None,
+            starved: false,
             counted: 0,
             dirty: false,
             queued: false,
             timeout: None,
         };
-        self.highest = self.highest.max(generation.0);
+        self.by_number.insert(number, generation);
         self.entries.insert(generation, entry);
         self.touch(generation);
     }
@@ -154,6 +207,7 @@ impl Lanes {
     /// Ends a lane; whatever it held is gone from memory.
     pub(super) fn remove(&mut self, generation: Generation) -> Option<Entry> {
         let entry = self.entries.remove(&generation)?;
+        self.by_number.remove(&entry.number);
         if let Some(timeout) = entry.timeout {
             self.timeouts.remove(&(timeout, generation));
         }
@@ -170,6 +224,12 @@ impl Lanes {
         Some(entry)
     }
 
+    /// The lane that subscribers know by `number`, as [`Self::touch`] gives it.
+    pub(super) fn touch_named(&mut self, number: u64) -> Option<&mut Entry> {
+        let generation = self.by_number.get(&number).copied()?;
+        self.touch(generation)
+    }
+
     /// The lane, unchanged by what the caller does.
     pub(super) fn get(&self, generation: Generation) -> Option<&Entry> {
         self.entries.get(&generation)
@@ -177,6 +237,11 @@ impl Lanes {
 
     pub(super) fn get_mut(&mut self, generation: Generation) -> Option<&mut Entry> {
         self.entries.get_mut(&generation)
+    }
+
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -188,8 +253,8 @@ impl Lanes {
     }
 
     /// Whether a lane of this number has ever been here.
-    pub(super) const fn knew(&self, lane: u64) -> bool {
-        lane > 0 && lane <= self.highest
+    pub(super) const fn knew(&self, number: u64) -> bool {
+        self.numbers.has_given(number)
     }
 
     pub(super) fn all_drained(&self) -> bool {
@@ -221,7 +286,7 @@ impl Lanes {
             }
             entry.timeout = timeout;
         }
-        if !entry.queued && entry.lane.ready().is_some() {
+        if !entry.queued && entry.lane.has_ready() {
             entry.queued = true;
             self.queue.push_back(generation);
         }
@@ -247,6 +312,18 @@ impl Lanes {
         {
             entry.queued = true;
             self.queue.push_back(generation);
+        }
+    }
+
+    /// Puts lanes back at the front of the queue, in their order.
+    pub(super) fn requeue_first(&mut self, generations: Vec<Generation>) {
+        for generation in generations.into_iter().rev() {
+            if let Some(entry) = self.entries.get_mut(&generation)
+                && !entry.queued
+            {
+                entry.queued = true;
+                self.queue.push_front(generation);
+            }
         }
     }
 

@@ -82,7 +82,9 @@ impl Driver {
                 .retry_at
                 .filter(|_| !self.subscribers.is_empty()),
             self.stopping.filter(|_| self.membership.is_staying()),
+            self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.cohort_due(now),
         ]
         .into_iter()
         .flatten()
@@ -133,6 +135,7 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }

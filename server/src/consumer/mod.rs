@@ -6,6 +6,7 @@
 
 mod bodies;
 mod budget;
+mod cohort;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -13,9 +14,12 @@ mod effects;
 mod episode;
 mod events;
 mod handle;
+mod identities;
 mod inputs;
 mod lanes;
+mod members;
 mod membership;
+mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -28,4 +32,5 @@ pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -5,12 +5,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ackgate_lane::Subscriber;
+use ackgate_lane::{Generation, Subscriber, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bodies::Size,
     handle::{Attach, Credit, End, Outbound},
+    identities::Identities,
+    shown::ShownSubscriber,
 };
 
 /// Messages of a session whose answers it has not read. The next one waits.
@@ -44,8 +46,19 @@ pub(super) struct Attached {
     out: Size,
     /// What is out went out alone: nothing joins it.
     alone: bool,
+    /// Takes from this lane only, until its next record fits.
+    reserved: Option<Reservation>,
+    /// Not to be reserved again before.
+    reservable: Time,
     outbox: mpsc::Sender<Outbound>,
     cut: Option<oneshot::Sender<End>>,
+}
+
+/// A subscriber that makes room for a lane's next record.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    lane: Generation,
+    until: Time,
 }
 
 /// All attached sessions.
@@ -54,6 +67,8 @@ pub(super) struct Subscribers {
     attached: BTreeMap<Subscriber, Attached>,
     /// In the order of their turns: who got a batch goes to the end.
     turns: Vec<Subscriber>,
+    /// Broadcast: who is who across sessions.
+    identities: Identities,
 }
 
 /// What a subscriber may be given now.
@@ -68,6 +83,11 @@ impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
         self.credit.records > 0 && self.credit.bytes > 0
+    }
+
+    /// Whether it may take records of `lane`.
+    fn is_free_for(&self, lane: Generation) -> bool {
+        self.reserved.is_none_or(|reserved| reserved.lane == lane)
     }
 
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
@@ -90,6 +110,39 @@ impl Attached {
 }
 
 impl Subscribers {
+    /// Whose input a session's is.
+    pub(super) fn identity(&self, session: Subscriber) -> Subscriber {
+        self.identities.of(session)
+    }
+
+    /// Broadcast: gives the session of that name the identity that it had before, if
+    /// something is kept for it, or a new one. `None` if the name is attached.
+    pub(super) fn identify(
+        &mut self,
+        now: Time,
+        session: Subscriber,
+        name: &Arc<str>,
+    ) -> Option<Subscriber> {
+        self.identities.forget_overdue(now);
+        self.identities.begin(session, name)
+    }
+
+    /// Broadcast: its session is over; the name is remembered until then, if at all.
+    pub(super) fn forget(&mut self, subscriber: Subscriber, at: Option<Time>) {
+        self.identities.end(subscriber, at);
+    }
+
+    /// The name of a subscriber that is attached or remembered.
+    pub(super) fn name(&self, subscriber: Subscriber) -> Option<Arc<str>> {
+        let attached = self.attached.get(&subscriber).map(|a| Arc::clone(&a.name));
+        attached.or_else(|| self.identities.name(subscriber))
+    }
+
+    /// How many are attached.
+    pub(super) fn len(&self) -> usize {
+        self.attached.len()
+    }
+
     pub(super) fn attach(&mut self, attach: Attach) {
         self.turns.push(attach.subscriber);
         self.attached.insert(
@@ -101,6 +154,8 @@ impl Subscribers {
                 credit: attach.credit,
                 out: Size::default(),
                 alone: false,
+                reserved: None,
+                reservable: Time::default(),
                 outbox: attach.outbox,
                 cut: Some(attach.cut),
             },
@@ -131,37 +186,104 @@ impl Subscribers {
 
     /// Whether anybody has credit left for a record, however small.
     pub(super) fn any_has_room(&self) -> bool {
-        self.next(None, 0, false).is_some()
+        self.turns
+            .iter()
+            .any(|id| self.allowance(*id, 0, false).is_some())
     }
 
-    pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
-        if let Some(attached) = self.attached.get_mut(&subscriber) {
+    /// Changes the credit; whether that pauses a subscriber that took records.
+    #[must_use]
+    pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) -> bool {
+        self.attached.get_mut(&subscriber).is_some_and(|attached| {
+            let took = attached.is_eligible();
             attached.credit = credit;
-        }
+            took && !attached.is_eligible()
+        })
     }
 
-    /// Whose turn it is for a batch that begins with a record of `first_record` bytes.
-    pub(super) fn next(
+    /// Who has credit left for a record of `lane`, however small, in the order of their
+    /// turns.
+    pub(super) fn with_room(&self, lane: Generation) -> Vec<Subscriber> {
+        let has_room = |id: &&Subscriber| {
+            let free = self.attached.get(id).is_some_and(|a| a.is_free_for(lane));
+            free && self.allowance(**id, 0, false).is_some()
+        };
+        self.turns.iter().filter(has_room).copied().collect()
+    }
+
+    /// What `subscriber` may take of a batch that begins with a record of
+    /// `first_record` bytes, if it may.
+    pub(super) fn allowance(
         &self,
-        owner: Option<Subscriber>,
+        subscriber: Subscriber,
         first_record: u64,
         alone: bool,
     ) -> Option<Allowance> {
-        let allowance = |id: &Subscriber| {
-            self.attached
-                .get(id)
-                .filter(|a| !alone || a.out.records == 0)
-                .and_then(|a| a.allowance(*id, first_record))
-        };
-        match owner {
-            Some(owner) => allowance(&owner),
-            None => self.turns.iter().find_map(allowance),
-        }
+        self.attached
+            .get(&subscriber)
+            .filter(|a| !alone || a.out.records == 0)
+            .and_then(|a| a.allowance(subscriber, first_record))
+    }
+
+    /// Whether `subscriber` never accepts a record of `bytes`.
+    pub(super) fn refuses(&self, subscriber: Subscriber, bytes: u64) -> bool {
+        let attached = self.attached.get(&subscriber);
+        attached.is_some_and(|a| a.max_batch_bytes < bytes)
     }
 
     /// Whether somebody is attached and nobody accepts a record of `bytes`.
     pub(super) fn all_refuse(&self, bytes: u64) -> bool {
         !self.attached.is_empty() && self.attached.values().all(|a| a.max_batch_bytes < bytes)
+    }
+
+    /// Whether `subscriber` accepts a record of `bytes` at all, once it has room.
+    pub(super) fn accepts(&self, subscriber: Subscriber, bytes: u64) -> bool {
+        let attached = self.attached.get(&subscriber);
+        attached.is_some_and(|a| bytes <= a.max_batch_bytes)
+    }
+
+    /// Lets `subscriber` take nothing but from `lane` until what is ready there fits:
+    /// otherwise small records of other lanes would take up what becomes free, and a
+    /// large one, or one that goes out alone, would wait for ever. One subscriber for
+    /// a lane, and for as long as a verdict may take: by then what it has is answered or
+    /// void, unless it is extended, and then it has to do with others for as long.
+    pub(super) fn reserve(&mut self, now: Time, subscriber: Subscriber, lane: Generation) {
+        let mut reserved = self.attached.values().filter_map(|a| a.reserved);
+        if reserved.any(|reservation| reservation.lane == lane) {
+            return;
+        }
+        if let Some(attached) = self.attached.get_mut(&subscriber)
+            && attached.reserved.is_none()
+            && attached.reservable <= now
+        {
+            let until = now.after(attached.ack_deadline);
+            attached.reserved = Some(Reservation { lane, until });
+        }
+    }
+
+    /// Nobody makes room for `lane` any more.
+    pub(super) fn release_from(&mut self, lane: Generation) {
+        for attached in self.attached.values_mut() {
+            if attached.reserved.is_some_and(|r| r.lane == lane) {
+                attached.reserved = None;
+            }
+        }
+    }
+
+    /// Ends reservations that have lasted too long.
+    pub(super) fn end_reservations(&mut self, now: Time) {
+        for attached in self.attached.values_mut() {
+            if attached.reserved.is_some_and(|r| r.until <= now) {
+                attached.reserved = None;
+                attached.reservable = now.after(attached.ack_deadline);
+            }
+        }
+    }
+
+    /// When the next reservation ends by itself.
+    pub(super) fn next_reservation_end(&self) -> Option<Time> {
+        let reserved = self.attached.values().filter_map(|a| a.reserved);
+        reserved.map(|reservation| reservation.until).min()
     }
 
     /// Counts a batch as out and moves the turn on.
@@ -211,6 +333,21 @@ impl Subscribers {
 }
 
 impl Attached {
+    /// The subscriber as operators see it.
+    pub(super) fn shown(&self, subscriber: Subscriber) -> ShownSubscriber {
+        ShownSubscriber {
+            subscriber,
+            name: Arc::clone(&self.name),
+            out_records: self.out.records,
+            out_bytes: self.out.bytes,
+            credit_records: self.credit.records,
+            credit_bytes: self.credit.bytes,
+            outbox: self.outbox.max_capacity() - self.outbox.capacity(),
+            outbox_limit: self.outbox.max_capacity(),
+            reserved: self.reserved.is_some(),
+        }
+    }
+
     /// Puts a message into the outbox; `false` if it is full.
     #[must_use]
     pub(super) fn send(&self, message: Outbound) -> bool {

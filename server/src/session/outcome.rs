@@ -43,6 +43,15 @@ impl From<End> for Outcome {
                 "the verdicts of one message have more than 20000 different answers; name \
                  what was delivered, in shorter runs",
             )),
+            End::Slow => Self::Refused(Reason::SlowSubscriber.status(
+                "the subscriber kept the window of a lane full for longer than slow_after without \
+                 a verdict; what it owes is kept for absent_grace: connect again with the same \
+                 subscriber_id and take fewer records at a time, or raise slow_after",
+            )),
+            End::AlreadyAttached => Self::Refused(Reason::AlreadyAttached.status(
+                "another stream is attached with this subscriber_id, and in a broadcast each \
+                 subscriber is one; end that stream or use another subscriber_id",
+            )),
             End::NotReading => Self::Refused(Reason::NotReading.status(
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",

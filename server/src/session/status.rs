@@ -41,13 +41,17 @@ pub enum Reason {
     NotReading,
     /// The verdicts of one message had more different answers than allowed.
     TooManyAnswers,
+    /// The subscriber kept a window full for too long without a verdict.
+    SlowSubscriber,
+    /// Another stream has the subscriber's name.
+    AlreadyAttached,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -61,6 +65,8 @@ impl Reason {
         Self::InputBroken,
         Self::NotReading,
         Self::TooManyAnswers,
+        Self::SlowSubscriber,
+        Self::AlreadyAttached,
         Self::ShuttingDown,
     ];
 
@@ -81,6 +87,8 @@ impl Reason {
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
+            Self::SlowSubscriber => "SLOW_SUBSCRIBER",
+            Self::AlreadyAttached => "ALREADY_ATTACHED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -95,9 +103,11 @@ impl Reason {
             Self::AlreadyOpen => Code::FailedPrecondition,
             Self::OpenTimeout => Code::DeadlineExceeded,
             Self::UnknownSubscription => Code::NotFound,
-            Self::TooManyVerdicts | Self::NotReading | Self::TooManyAnswers => {
-                Code::ResourceExhausted
-            }
+            Self::TooManyVerdicts
+            | Self::NotReading
+            | Self::TooManyAnswers
+            | Self::SlowSubscriber => Code::ResourceExhausted,
+            Self::AlreadyAttached => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
             Self::ShuttingDown => Code::Unavailable,

@@ -68,6 +68,14 @@ impl Outgoing {
             ..Self::default()
         }
     }
+
+    /// The same with a key.
+    pub(crate) fn keyed(self, key: impl Into<Vec<u8>>) -> Self {
+        Self {
+            key: Some(key.into()),
+            ..self
+        }
+    }
 }
 
 impl Seen {

@@ -47,6 +47,11 @@ impl Subscription {
         self
     }
 
+    /// Orders each key.
+    pub(crate) fn in_key_order(self) -> Self {
+        self.set("order", "\"key\"")
+    }
+
     /// Orders each lane.
     pub(crate) fn in_lane_order(self) -> Self {
         self.set("order", "\"lane\"")

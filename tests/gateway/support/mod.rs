@@ -16,6 +16,6 @@ pub(crate) use case::{Case, On, cases, run};
 pub(crate) use gateway::{Gateway, Subscription, free_port, render};
 pub(crate) use process::{Process, ackgate};
 pub(crate) use stage::{Stage, Topic};
-pub(crate) use stream::{Received, Stream, reason};
+pub(crate) use stream::{Received, Stream, connection, reason};
 pub(crate) use subscriber::Subscriber;
 pub(crate) use wait::{PATIENCE, eventually, throughout};

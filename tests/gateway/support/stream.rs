@@ -13,7 +13,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming};
+use tonic::{
+    Code, Status, Streaming,
+    transport::{Channel, Endpoint},
+};
 use tonic_types::StatusExt as _;
 
 use super::PATIENCE;
@@ -23,6 +26,14 @@ const PLENTY: Credit = Credit {
     records: 100_000,
     bytes: 256 << 20,
 };
+
+/// A connection of the usual client library, with its usual windows.
+pub(crate) async fn connection(address: SocketAddr) -> Result<Channel, Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"));
+    let endpoint = endpoint.expect("an address makes a URI");
+    let connected = endpoint.connect().await;
+    connected.map_err(|error| Status::unavailable(error.to_string()))
+}
 
 /// One record with everything that its batch said about it.
 #[derive(Clone, Debug)]
@@ -89,10 +100,12 @@ impl Stream {
 
     /// Connects without saying anything, and has the response headers.
     pub(crate) async fn connect(address: SocketAddr) -> Result<Self, Status> {
-        let mut client = GatewayServiceClient::connect(format!("http://{address}"))
-            .await
-            .map_err(|error| Status::unavailable(error.to_string()))?
-            .max_decoding_message_size(64 << 20);
+        Self::connect_over(connection(address).await?).await
+    }
+
+    /// The same over a connection that other streams share.
+    pub(crate) async fn connect_over(connection: Channel) -> Result<Self, Status> {
+        let mut client = GatewayServiceClient::new(connection).max_decoding_message_size(64 << 20);
         let (requests, outgoing) = mpsc::channel(64);
         let response = timeout(PATIENCE, client.subscribe(ReceiverStream::new(outgoing)))
             .await
@@ -111,7 +124,13 @@ impl Stream {
 
     /// Connects, opens and waits for the answer.
     pub(crate) async fn open(address: SocketAddr, open: Open) -> Self {
-        let mut stream = Self::connect(address)
+        let connection = connection(address).await;
+        Self::open_over(connection.expect("the gateway listens"), open).await
+    }
+
+    /// The same over a connection that other streams share.
+    pub(crate) async fn open_over(connection: Channel, open: Open) -> Self {
+        let mut stream = Self::connect_over(connection)
             .await
             .expect("the gateway takes streams");
         stream.send(Request::Open(open)).await;

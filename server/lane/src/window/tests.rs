@@ -8,7 +8,7 @@ use crate::{
     slot::{Outcome, Slot, State},
 };
 
-const READY: Slot = Slot::fresh(State::Ready { late: None });
+const READY: Slot = Slot::fresh(State::READY);
 const SETTLED: Slot = Slot::settled(Outcome::Acked);
 
 fn range(first: u64, end: u64) -> OffsetRange {

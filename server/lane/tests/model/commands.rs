@@ -16,6 +16,17 @@ pub(crate) enum Command {
     Fetch {
         count: u64,
     },
+    /// As `Fetch`, and of what comes every record whose bit is set is not to be handed out.
+    Sift {
+        count: u64,
+        which: u16,
+        how: How,
+    },
+    /// The first `count` of what is ready have become too old.
+    Expire {
+        count: u64,
+        how: How,
+    },
     /// Records below the position are passed in again (without order).
     FetchAgain {
         back: u64,
@@ -44,6 +55,10 @@ pub(crate) enum Command {
         subscriber: u64,
     },
     Closed {
+        subscriber: u64,
+    },
+    /// A subscriber takes nothing for now.
+    Paused {
         subscriber: u64,
     },
     Oversize,
@@ -84,6 +99,24 @@ pub(crate) enum Spot {
     Again(usize),
     /// This far above, or below, the floor.
     Floor(i64),
+}
+
+/// Why a record is not to be handed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum How {
+    Filtered,
+    Unfit,
+    Expired,
+    ExpiredDropped,
+}
+
+fn how() -> impl Strategy<Value = How> {
+    prop_oneof![
+        2 => Just(How::Filtered),
+        1 => Just(How::Unfit),
+        1 => Just(How::Expired),
+        1 => Just(How::ExpiredDropped),
+    ]
 }
 
 /// Which delivery a verdict names.
@@ -144,6 +177,9 @@ fn command() -> impl Strategy<Value = Command> {
         2 => (1..12_u64, prop_oneof![Just(0), any::<u8>()])
             .prop_map(|(count, gaps)| Command::Append { count, gaps }),
         5 => (1..12_u64).prop_map(|count| Command::Fetch { count }),
+        2 => (1..12_u64, any::<u16>(), how())
+            .prop_map(|(count, which, how)| Command::Sift { count, which, how }),
+        1 => (1..4_u64, how()).prop_map(|(count, how)| Command::Expire { count, how }),
         1 => (1..6_u64, 1..6_u64).prop_map(|(back, count)| Command::FetchAgain { back, count }),
         8 => (1..4_u64, 1..8_u64, 100..1500_u64)
             .prop_map(|(to, count, deadline)| Command::Dispatch { to, count, deadline }),
@@ -151,6 +187,7 @@ fn command() -> impl Strategy<Value = Command> {
         14 => say(),
         1 => (1..4_u64).prop_map(|subscriber| Command::Lost { subscriber }),
         1 => (1..4_u64).prop_map(|subscriber| Command::Closed { subscriber }),
+        1 => (1..4_u64).prop_map(|subscriber| Command::Paused { subscriber }),
         1 => Just(Command::Oversize),
         5 => (1..800_u64).prop_map(|ms| Command::Wait { ms }),
         1 => (1..3000_u64).prop_map(|ms| Command::Oversleep { ms }),
@@ -169,9 +206,11 @@ pub(crate) fn commands() -> impl Strategy<Value = Vec<Command>> {
 
 pub(crate) fn policies() -> impl Strategy<Value = Policy> {
     let order = prop_oneof![
-        Just(Order::None),
-        Just(Order::Lane { skip_acked: false }),
-        Just(Order::Lane { skip_acked: true })
+        2 => Just(Order::None),
+        3 => prop_oneof![Just(50_u16), Just(250), Just(1000)]
+            .prop_map(|share| Order::Key { share }),
+        2 => Just(Order::Lane { skip_acked: false }),
+        2 => Just(Order::Lane { skip_acked: true })
     ];
     let on_reject = prop_oneof![6 => Just(OnReject::DeadLetter), 1 => Just(OnReject::Drop), 1 => Just(OnReject::Hold)];
     (

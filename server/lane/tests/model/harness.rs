@@ -70,6 +70,8 @@ impl Harness {
         match *command {
             Command::Append { count, gaps } => self.world.append(count, gaps),
             Command::Fetch { count } => self.fetch(count),
+            Command::Sift { count, which, how } => self.sift(count, which, how),
+            Command::Expire { count, how } => self.expire(count, how),
             Command::FetchAgain { back, count } => self.fetch_again(back, count),
             Command::Dispatch {
                 to,
@@ -100,6 +102,7 @@ impl Harness {
             }
             Command::Lost { subscriber } => self.gone(subscriber, Return::Lost),
             Command::Closed { subscriber } => self.gone(subscriber, Return::Verdict),
+            Command::Paused { subscriber } => self.paused(subscriber),
             Command::Oversize => self.oversize(),
             Command::Wait { ms } => self.wait(Duration::from_millis(ms)),
             Command::Oversleep { ms } => {
@@ -191,8 +194,9 @@ impl Harness {
             }
             self.commit(true);
             self.fetch(100);
-            while self.lane.ready().is_some() {
-                self.dispatch(1, 100, 1000);
+            while let Some(ready) = self.lane.ready() {
+                let to = ready.owner.map_or(1, |owner| owner.0);
+                self.dispatch(to, 100, 1000);
             }
             while !self.unsent.is_empty() {
                 self.sent(0);

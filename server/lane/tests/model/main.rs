@@ -14,7 +14,7 @@ mod harness;
 mod reference;
 mod world;
 
-use ackgate_lane::{Effect, VerdictResult};
+use ackgate_lane::{Cause, Effect, VerdictResult};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use crate::{
@@ -55,7 +55,7 @@ proptest! {
 fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
     let (mut effects, mut answers) = (Vec::new(), Vec::new());
-    for seed in 0..300 {
+    for seed in 0..500 {
         let policy = policies()
             .new_tree(&mut runner)
             .expect("a policy")
@@ -78,6 +78,8 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
         "AttemptsExhausted",
         "DeliveriesExhausted",
         "Oversize",
+        "Content",
+        "Cause::Expired",
         "Verdict",
         "Expired",
         "Lost",
@@ -111,12 +113,19 @@ fn kind(effect: &Effect) -> String {
     match effect {
         Effect::Commit { .. } => "Commit".to_owned(),
         Effect::Seek { .. } => "Seek".to_owned(),
+        // A delivery expires too.
+        Effect::DeadLetter {
+            cause: Cause::Expired,
+            ..
+        } => "Cause::Expired".to_owned(),
         Effect::DeadLetter { cause, .. } => format!("{cause:?}"),
         Effect::Returned { why, .. } => format!("{why:?}"),
         Effect::Settled { .. } => "Settled".to_owned(),
         Effect::Skipped { .. } => "Skipped".to_owned(),
         Effect::Lost { .. } => "Vanished".to_owned(),
         Effect::Dropped { .. } => "Dropped".to_owned(),
+        Effect::CutOff { .. } => "CutOff".to_owned(),
+        Effect::Withdrawn { .. } => "Withdrawn".to_owned(),
         Effect::Drained => "End".to_owned(),
     }
 }

@@ -6,9 +6,14 @@ mod finish;
 mod inputs;
 mod verdicts;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ackgate_lane::{Cause, Order, Policy, Return, Time};
+
+use crate::world::key_of;
 
 /// One effect on one offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub(crate) enum Did {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Is {
     Ready,
+    /// An earlier record of its key is not settled.
+    Behind,
     /// Subscriber, time for a verdict, hand-over to the transport, deadline.
     Out(u64, Duration, Option<Time>, Option<Time>),
     Delayed(Time),
@@ -43,6 +50,7 @@ pub(crate) enum Is {
 pub(crate) enum Outcome {
     Acked,
     Refused,
+    Filtered,
     Gone,
 }
 
@@ -78,6 +86,8 @@ pub(crate) struct Reference {
     pub(crate) records: BTreeMap<u64, Record>,
     pub(crate) next: u64,
     origin: Option<u64>,
+    /// Whom each key stays with.
+    keepers: BTreeMap<u64, u64>,
     rewind: Rewind,
     failure: Option<(u64, Time)>,
     life: Life,
@@ -97,6 +107,7 @@ impl Reference {
             records: BTreeMap::new(),
             next: position,
             origin: None,
+            keepers: BTreeMap::new(),
             rewind: Rewind::None,
             failure: None,
             life: Life::Active,
@@ -151,7 +162,7 @@ impl Reference {
         if self.life != Life::Active {
             return None;
         }
-        let lane_order = self.policy.order != Order::None;
+        let lane_order = self.is_lane_order();
         let waiting = self
             .records
             .values()
@@ -163,18 +174,56 @@ impl Reference {
             Is::Out(subscriber, ..) if lane_order => Some(subscriber),
             _ => None,
         });
+        self.all_ready()
+            .next()
+            .map(|(offset, attempt, delivery, alone, keeper)| {
+                (offset, attempt, delivery, alone, owner.or(keeper))
+            })
+    }
+
+    /// The same of what `subscriber` may take.
+    pub(crate) fn ready_for(&self, subscriber: u64) -> Option<(u64, u32, u32, bool, Option<u64>)> {
+        let may = |owner: Option<u64>| owner.is_none_or(|owner| owner == subscriber);
+        if self.is_lane_order() || self.life != Life::Active {
+            return self.ready().filter(|ready| may(ready.4));
+        }
+        self.all_ready().find(|ready| may(ready.4))
+    }
+
+    fn all_ready(&self) -> impl Iterator<Item = (u64, u32, u32, bool, Option<u64>)> {
         self.records
             .iter()
-            .find(|(_, record)| record.is == Is::Ready)
+            .filter(|(_, record)| record.is == Is::Ready)
             .map(|(&offset, record)| {
                 (
                     offset,
                     record.attempts + 1,
                     record.deliveries + 1,
                     record.lost >= 3,
-                    owner,
+                    self.key(offset)
+                        .and_then(|key| self.keepers.get(&key).copied()),
                 )
             })
+    }
+
+    fn is_lane_order(&self) -> bool {
+        matches!(self.policy.order, Order::Lane { .. })
+    }
+
+    /// The record's key, where keys matter.
+    fn key(&self, offset: u64) -> Option<u64> {
+        match self.policy.order {
+            Order::Key { .. } => key_of(offset),
+            Order::None | Order::Lane { .. } => None,
+        }
+    }
+
+    /// The unsettled records of `key`, in order.
+    fn of_key(&self, key: u64) -> Vec<u64> {
+        let unsettled = self.records.iter().filter(|(offset, record)| {
+            self.key(**offset) == Some(key) && !matches!(record.is, Is::Settled(_))
+        });
+        unsettled.map(|(&offset, _)| offset).collect()
     }
 
     pub(crate) fn room(&self) -> u64 {
@@ -182,8 +231,24 @@ impl Reference {
             return 0;
         }
         let held = self.count(|is| !matches!(is, Is::Settled(_) | Is::Unread));
-        let records = u64::from(self.policy.window.records).saturating_sub(held);
+        let records = u64::from(self.policy.window.records).saturating_sub(held - self.beyond());
         records.min((self.floor() + self.policy.window.span).saturating_sub(self.next))
+    }
+
+    /// Records beyond their key's share.
+    fn beyond(&self) -> u64 {
+        let Order::Key { share } = self.policy.order else {
+            return 0;
+        };
+        let share = u64::from(self.policy.window.records) * u64::from(share) / 1000;
+        let keys: BTreeSet<u64> = self
+            .records
+            .keys()
+            .filter_map(|&offset| self.key(offset))
+            .collect();
+        keys.into_iter()
+            .map(|key| (self.of_key(key).len() as u64).saturating_sub(share.max(1)))
+            .sum()
     }
 
     pub(crate) fn is(&self, offset: u64) -> Option<Is> {

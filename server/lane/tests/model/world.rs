@@ -37,6 +37,17 @@ pub(crate) struct World {
     pub(crate) drained: bool,
 }
 
+/// The key of the record at `offset`: a few keys, one of them hot, and records without.
+pub(crate) const fn key_of(offset: u64) -> Option<u64> {
+    match offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 {
+        0 => None,
+        1 | 2 => Some(1),
+        3 => Some(2),
+        4 => Some(3),
+        _ => Some(100 + offset / 4),
+    }
+}
+
 impl World {
     /// Adds records to the end of the log; every bit of `gaps` that is set leaves one out.
     pub(crate) fn append(&mut self, count: u64, gaps: u8) {
@@ -70,8 +81,13 @@ impl World {
     }
 
     /// L8: takes credit for each record.
-    pub(crate) fn hand_over(&mut self, subscriber: u64, offsets: (u64, u64)) {
+    pub(crate) fn hand_over(&mut self, subscriber: u64, offsets: (u64, u64), by_key: bool) {
         for offset in offsets.0..offsets.1 {
+            let key = key_of(offset).filter(|_| by_key);
+            let mut earlier = self.received.range(..offset);
+            let blocked =
+                earlier.find(|o| key.is_some() && key_of(**o) == key && !self.settled.contains(o));
+            assert_eq!(blocked, None, "L9: {offset} is out before it");
             let before = self.out.insert(offset, subscriber);
             assert_eq!(before, None, "L10: {offset} handed out while it is out");
         }
@@ -118,6 +134,9 @@ impl World {
             Effect::Dropped { offset, cause } => {
                 self.answered.insert(offset.get());
                 vec![Did::Dropped(offset.get(), cause)]
+            }
+            Effect::CutOff { .. } | Effect::Withdrawn { .. } => {
+                panic!("only a broadcast knows members")
             }
             Effect::Drained => {
                 assert!(

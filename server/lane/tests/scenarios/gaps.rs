@@ -1,8 +1,8 @@
 //! Offsets that the log does not have, and records passed in twice.
 
-use ackgate_lane::{Effect, VerdictResult::Applied};
+use ackgate_lane::{Effect, SeekOutcome, VerdictResult::Applied};
 
-use crate::support::{A, Bench, policy, range, settled};
+use crate::support::{A, Bench, failed_for, in_lane_order, policy, range, settled};
 
 #[test]
 fn l7_holes_left_by_compaction_need_no_verdict() {
@@ -80,4 +80,92 @@ fn records_passed_in_twice_change_nothing() {
         .ack(A, 6, 7);
     assert_eq!(bench.effects()[1..], [settled(6, 7)]);
     assert_eq!(bench.floor(), 13);
+}
+
+// FC-06.
+#[test]
+fn l7_the_log_end_moves_the_floor_past_trailing_markers_once_all_is_settled() {
+    let mut bench = Bench::new(policy());
+    bench.fetched(0, 4).end(6).deliver(A, 0, 4);
+    assert_eq!(bench.floor(), 0);
+    bench.ack(A, 1, 4);
+    assert_eq!(bench.floor(), 0, "0 is not settled");
+    bench.ack(A, 0, 0);
+    assert_eq!(bench.commits_until(1000), [6]);
+    // A later transaction is received in full.
+    bench.quiet().fetched(6, 10).end(12);
+    assert_eq!(bench.ready_range(), Some((6, 10)));
+    bench.deliver(A, 6, 10).ack(A, 6, 10);
+    assert_eq!(bench.commits_until(2000), [12]);
+}
+
+#[test]
+fn the_log_end_alone_is_committed_where_nothing_was_received() {
+    let mut bench = Bench::starting(policy(), Some(5), true);
+    bench.end(6);
+    assert_eq!(bench.commits_until(1000), [6]);
+    assert_eq!(bench.end(6).end(3).commits_until(2000), [], "nothing new");
+    assert_eq!(bench.floor(), 6);
+}
+
+#[test]
+fn the_log_end_begins_a_lane_whose_start_is_not_known() {
+    let mut bench = Bench::starting(policy(), None, false);
+    bench.end(7);
+    assert_eq!(bench.floor(), 7);
+    assert_eq!(bench.commits_until(1000), [], "nothing has settled");
+}
+
+#[test]
+fn l7_records_that_a_seek_does_not_find_before_the_log_end_are_lost() {
+    let mut bench = Bench::new(in_lane_order());
+    bench
+        .fetched(0, 2)
+        .deliver(A, 0, 2)
+        .applied(A, 0, 0, failed_for(0));
+    bench.quiet().end(9);
+    assert_eq!(
+        bench.floor(),
+        0,
+        "a lane that seeks has not read to the end"
+    );
+    bench.sought(SeekOutcome::Done).quiet().fetched(1, 1).end(9);
+    let effects = bench.effects();
+    assert!(effects.contains(&Effect::Lost { range: range(0, 0) }));
+    assert!(effects.contains(&Effect::Lost { range: range(2, 2) }));
+    assert_eq!(bench.floor(), 1);
+    bench.deliver(A, 1, 1).ack(A, 1, 1);
+    assert_eq!(bench.floor(), 9);
+}
+
+// FC-93.
+#[test]
+fn l7_what_retention_took_is_reported_exactly_and_committed_past() {
+    let mut bench = Bench::starting(policy(), Some(100), true);
+    bench.gone(500);
+    assert_eq!(
+        bench.effects(),
+        [Effect::Lost {
+            range: range(100, 499)
+        }]
+    );
+    assert_eq!(bench.floor(), 500);
+    assert_eq!(bench.commits_until(1000), [500]);
+    bench.gone(500).gone(200);
+    assert_eq!(bench.effects(), [], "told once");
+}
+
+#[test]
+fn held_records_outlive_retention_and_hold_the_floor() {
+    let mut bench = Bench::new(policy());
+    bench.fetched(0, 9).deliver(A, 0, 9).quiet().gone(50);
+    assert_eq!(
+        bench.effects(),
+        [Effect::Lost {
+            range: range(10, 49)
+        }]
+    );
+    assert_eq!(bench.floor(), 0);
+    bench.fetched(50, 50).ack(A, 0, 9);
+    assert_eq!(bench.floor(), 50);
 }

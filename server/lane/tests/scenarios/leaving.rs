@@ -117,3 +117,31 @@ fn a_verdict_from_a_lost_stream_is_stale() {
     bench.deliver(B, 0, 0);
     assert_eq!(bench.result(A, 0, FAILED), VerdictResult::Stale);
 }
+
+#[test]
+fn l4_a_fenced_lane_has_nothing_out_and_hands_everything_out_again_later() {
+    let mut bench = Bench::new(policy());
+    bench
+        .fetched(0, 9)
+        .deliver(A, 0, 4)
+        .dispatch(B, 5, 9)
+        .ack(A, 0, 1)
+        .quiet()
+        .fenced();
+    assert_eq!(
+        bench.effects(),
+        [
+            returned(A, 2, 4, Return::Lost),
+            returned(B, 5, 9, Return::Lost)
+        ]
+    );
+    assert_eq!(bench.lane.snapshot().in_flight, 0);
+    assert_eq!(
+        bench.result(A, 2, ackgate_lane::Verdict::Acked),
+        VerdictResult::Stale
+    );
+    assert_eq!(bench.floor(), 2);
+    assert_eq!(bench.fenced().effects(), [], "there is nothing left");
+    let ready = bench.ready().expect("ready");
+    assert_eq!((ready.attempt, ready.delivery), (1, 2));
+}

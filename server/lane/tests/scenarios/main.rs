@@ -8,12 +8,15 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod broadcast;
 mod commit;
 mod dead_letter;
 mod drain;
 mod expiry;
 mod gaps;
 mod idle;
+mod intake;
+mod key_order;
 mod lane_order;
 mod leaving;
 mod redelivery;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    Answer, Backoff, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Offset,
-    OffsetRange, OnReject, Order, Policy, Position, Ready, Return, SeekOutcome, Start, Subscriber,
-    Target, Time, Verdict, VerdictResult, Window, invariants,
+    Answer, Backoff, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane,
+    Offset, OffsetRange, OnExpired, OnReject, Order, Policy, Position, Ready, Return, SeekOutcome,
+    Start, Subscriber, Target, Time, Verdict, VerdictResult, Window, invariants,
 };
 
 pub(crate) const A: Subscriber = Subscriber(1);
@@ -96,6 +96,82 @@ impl Bench {
 
     pub(crate) fn fetched(&mut self, first: u64, last: u64) -> &mut Self {
         self.lane.handle_fetched(self.now, range(first, last));
+        self.checked();
+        self
+    }
+
+    /// Records from `first` on with these keys.
+    pub(crate) fn keyed(&mut self, first: u64, keys: &[Option<u64>]) -> &mut Self {
+        let last = first + keys.len() as u64 - 1;
+        self.lane
+            .handle_fetched_keyed(self.now, range(first, last), keys);
+        self.checked();
+        self
+    }
+
+    pub(crate) fn end(&mut self, position: u64) -> &mut Self {
+        self.lane.handle_end(self.now, Position::new(position));
+        self.checked();
+        self
+    }
+
+    /// Hands out `first` to `last` and reports them as sent; all must be ready for `to`.
+    pub(crate) fn hand(&mut self, to: Subscriber, first: u64, last: u64) -> &mut Self {
+        let before = self.lane.snapshot().in_flight;
+        let deadline = Duration::from_millis(DEADLINE);
+        self.lane
+            .handle_dispatched(self.now, to, range(first, last), deadline);
+        self.checked();
+        let after = self.lane.snapshot().in_flight;
+        assert_eq!(after - before, last - first + 1, "not all were ready");
+        self.sent(to, first, last)
+    }
+
+    pub(crate) fn paused(&mut self, subscriber: Subscriber) -> &mut Self {
+        self.lane.handle_subscriber_paused(self.now, subscriber);
+        self.checked();
+        self
+    }
+
+    pub(crate) fn gone(&mut self, oldest: u64) -> &mut Self {
+        self.lane.handle_gone(self.now, Position::new(oldest));
+        self.checked();
+        self
+    }
+
+    /// The lowest offset that `subscriber` may take.
+    pub(crate) fn ready_offset(&self, subscriber: Subscriber) -> Option<u64> {
+        let ready = self.lane.ready_for(subscriber)?;
+        Some(ready.range.first().get())
+    }
+
+    /// Fetches `first` to `last`, of which nobody wants any; how many settled.
+    pub(crate) fn filtered(&mut self, first: u64, last: u64) -> u64 {
+        let range = range(first, last);
+        self.lane.handle_fetched(self.now, range);
+        let settled = self.lane.handle_filtered(self.now, range);
+        self.checked();
+        settled
+    }
+
+    /// Fetches `first` to `last`, whose content is refused; how many are given up.
+    pub(crate) fn unfit(&mut self, first: u64, last: u64) -> u64 {
+        let range = range(first, last);
+        self.lane.handle_fetched(self.now, range);
+        let given_up = self.lane.handle_unfit(self.now, range, Cause::Content);
+        self.checked();
+        given_up
+    }
+
+    /// `first` to `last`, fetched, have become too old; how many are taken out.
+    pub(crate) fn expired(&mut self, first: u64, last: u64, then: OnExpired) -> u64 {
+        let taken = self.lane.handle_expired(self.now, range(first, last), then);
+        self.checked();
+        taken
+    }
+
+    pub(crate) fn fenced(&mut self) -> &mut Self {
+        self.lane.handle_fenced(self.now);
         self.checked();
         self
     }

@@ -6,6 +6,7 @@
 
 use std::{
     cell::Cell,
+    hash::{DefaultHasher, Hasher as _},
     panic::{self, AssertUnwindSafe},
     sync::Once,
 };
@@ -40,6 +41,15 @@ pub(super) const UNREADABLE_KEY: &str = "\u{FFFD}";
 /// Room of a chunk's buffer: the last record of a full chunk lies beyond its limit,
 /// and records of up to 16 KiB must not make the buffer grow each time.
 const ROOM: usize = CHUNK_BYTES + 16 * 1024;
+
+/// The number that stands for a key. The hash is keyed with constants, so a producer
+/// that knows them can make keys collide: all it gains is that its own records wait
+/// for each other.
+fn key_number(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    hasher.finish()
+}
 
 /// Gathers the records of one chunk. Its buffers are kept from chunk to chunk.
 #[derive(Debug)]
@@ -80,6 +90,7 @@ impl Encoder {
             Timestamp::CreateTime(ms) => (TimestampType::CreateTime, ms),
             Timestamp::LogAppendTime(ms) => (TimestampType::LogAppendTime, ms),
         };
+        let timestamp_ms = timestamp;
         // Protobuf's int64 is the two's complement as an unsigned varint.
         let timestamp = u64::from_ne_bytes(timestamp.to_ne_bytes());
         let kind = u64::from((kind as i32).cast_unsigned());
@@ -113,7 +124,12 @@ impl Encoder {
             put_slice(VALUE, value, out);
         }
         out.put_slice(&self.headers);
-        self.index.push(RecordIndex { offset, end });
+        self.index.push(RecordIndex {
+            offset,
+            end,
+            key: key.map(key_number),
+            timestamp_ms,
+        });
         true
     }
 

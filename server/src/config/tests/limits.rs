@@ -221,13 +221,37 @@ fn skip_acked_belongs_to_the_order_of_a_lane() {
     only(
         &orders("skip_acked = true"),
         "/etc/ackgate.toml:11: subscriptions.orders.skip_acked = true: has a meaning with order = \
-         \"lane\" only: with \"none\", what is acked is never delivered again",
+         \"lane\" only: with others, what is acked is never delivered again",
     );
     let text = with("order = \"none\"", "order = \"lane\"\nskip_acked = true");
     let config = load_with(&text, &[]).expect("valid");
     assert_eq!(
         config.subscriptions[0].policy.order,
         Order::Lane { skip_acked: true }
+    );
+}
+
+#[test]
+fn order_by_key_is_the_default_and_key_share_belongs_to_it() {
+    let order = |text: &str| {
+        let config = load_with(text, &[]).expect("valid");
+        config.subscriptions[0].policy.order
+    };
+    let without = with("order = \"none\"", "");
+    assert_eq!(order(&without), Order::Key { share: 250 });
+    for (written, share) in [("0.05", 50), ("0.333", 333), ("0.0626", 63), ("1", 1000)] {
+        let text = with("order = \"none\"", &format!("key_share = {written}"));
+        assert_eq!(order(&text), Order::Key { share }, "{written}");
+    }
+    only(
+        &orders("key_share = 0.5"),
+        "/etc/ackgate.toml:11: subscriptions.orders.key_share = 0.5: has a meaning with order = \
+         \"key\" only: with others no key takes a share",
+    );
+    only(
+        &with("order = \"none\"", "key_share = 0.04"),
+        "/etc/ackgate.toml:9: subscriptions.orders.key_share = 0.04: must be a number from \
+         0.05 to 1",
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackgate_lane::{Backoff, OnReject, Order, Window};
+use ackgate_lane::{Backoff, OnReject, Order, Sharing, Window};
 
 use super::{LEAST, load_with, messages, orders, with};
 use crate::config::{Delivery, StartAt, load};
@@ -26,6 +26,10 @@ fn the_least_file_has_the_documented_defaults() {
     assert_eq!(orders.window_bytes, 64 << 20);
     assert_eq!(orders.linger, Duration::from_secs(30));
     assert_eq!(orders.revoke_drain, Duration::from_secs(5));
+    assert_eq!(
+        (orders.cohort_grace, orders.min_subscribers),
+        (Duration::ZERO, 1)
+    );
     let policy = &orders.policy;
     assert_eq!(policy.order, Order::None);
     assert_eq!(policy.on_reject, OnReject::DeadLetter);
@@ -87,7 +91,8 @@ on_reject = "drop"
          255 characters",
         "/etc/ackgate.toml:11: subscriptions.orders.start = \"begin\": must be \"earliest\", \
          \"latest\", \"fail\" or { timestamp = \"2026-01-01T00:00:00Z\" }",
-        "/etc/ackgate.toml:12: subscriptions.orders.order = \"fifo\": must be \"none\" or \"lane\"",
+        "/etc/ackgate.toml:12: subscriptions.orders.order = \"fifo\": must be \"none\", \"key\" or \
+         \"lane\"",
         "/etc/ackgate.toml:13: subscriptions.orders.ack_deadline = \"2h\": must be a duration from \
          100ms to 1h with its unit, such as \"30s\" or \"500ms\"",
         "/etc/ackgate.toml:14: subscriptions.orders.max_attempts = 0: must be 1 to 1000 attempts",
@@ -99,7 +104,7 @@ on_reject = "drop"
 fn what_is_required_is_missed_with_the_line_of_its_table() {
     let text = "[clusters.main]\naddress = \"kafka://b\"\n\n[subscriptions.orders]\n\
                 on_reject = \"hold\"\n";
-    let missing: Vec<String> = ["cluster", "group", "order", "start", "topics"]
+    let missing: Vec<String> = ["cluster", "group", "start", "topics"]
         .map(|key| format!("/etc/ackgate.toml:4: subscriptions.orders.{key}: is missing;"))
         .into();
     let messages = messages(text, &[]);
@@ -188,16 +193,51 @@ fn a_listener_beyond_loopback_needs_insecure() {
 }
 
 #[test]
-fn what_is_not_available_yet_says_so() {
+fn a_broadcast_has_lane_order_and_waits_for_the_slow_unless_told_otherwise() {
+    let load = |more: &str| {
+        let text = with("order = \"none\"", "delivery = \"broadcast\"") + more;
+        let config = load_with(&text, &[]).expect("it is valid");
+        let orders = config.subscriptions[0].clone();
+        (orders.delivery, orders.policy.order)
+    };
+    let order = Order::Lane { skip_acked: false };
+    let mut sharing = Sharing {
+        cut_off_after: None,
+        absent_grace: Duration::from_secs(300),
+    };
+    assert_eq!(load(""), (Delivery::Broadcast(sharing), order));
+    sharing.cut_off_after = Some(Duration::from_secs(60));
+    sharing.absent_grace = Duration::ZERO;
+    assert_eq!(
+        load("slow_subscriber = \"fail\"\nabsent_grace = \"0s\"\norder = \"none\"\n"),
+        (Delivery::Broadcast(sharing), Order::None)
+    );
+}
+
+#[test]
+fn options_of_a_broadcast_have_no_meaning_elsewhere() {
+    for option in [
+        "slow_subscriber = \"pause\"",
+        "slow_after = \"60s\"",
+        "absent_grace = \"5m\"",
+    ] {
+        let (key, value) = option.split_once(" = ").expect("an assignment");
+        let expected = format!(
+            "/etc/ackgate.toml:11: subscriptions.orders.{key} = {value}: has a meaning with \
+             delivery = \"broadcast\" only: where subscribers compete, what one does not answer \
+             goes to another"
+        );
+        only(&orders(option), &expected);
+    }
     only(
-        &with("order = \"none\"", "order = \"key\""),
-        "/etc/ackgate.toml:9: subscriptions.orders.order = \"key\": is not available yet in this \
-         version; must be \"none\" or \"lane\"",
+        &orders("delivery = \"broadcast\"\nslow_after = \"5s\""),
+        "/etc/ackgate.toml:12: subscriptions.orders.slow_after = \"5s\": has a meaning with \
+         slow_subscriber = \"fail\" only: with \"pause\" the lane waits for as long as it takes",
     );
     only(
-        &orders("delivery = \"broadcast\""),
-        "/etc/ackgate.toml:11: subscriptions.orders.delivery = \"broadcast\": is not available yet \
-         in this version; must be \"competing\"",
+        &orders("min_subscribers = 0"),
+        "/etc/ackgate.toml:11: subscriptions.orders.min_subscribers = 0: must be 1 to 10000 \
+         subscribers",
     );
 }
 

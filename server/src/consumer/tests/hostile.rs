@@ -66,6 +66,8 @@ fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
         records.push(RecordIndex {
             offset,
             end: u32::try_from(bytes.len()).expect("small chunks"),
+            key: None,
+            timestamp_ms: 0,
         });
     }
     Chunk {
@@ -243,11 +245,11 @@ async fn lane_gets_its_minimum_whatever_others_hold() {
     raw.say(Event::Assigned(vec![assigned(1, 0, 0, true)]))
         .await;
     raw.say(Event::Fetched(chunk(1, 0..2, 10))).await;
-    peer.records(2).await;
+    let lane = peer.records(2).await[0].lane;
     // Another subscription's stuck subscriber fills the gateway's memory.
     budget.recount(0, 1 << 20);
     peer.settle(
-        1,
+        lane,
         0,
         0,
         Verdict::Failed {
@@ -255,11 +257,11 @@ async fn lane_gets_its_minimum_whatever_others_hold() {
         },
     )
     .await;
-    peer.settle(1, 1, 1, Verdict::Acked).await;
+    peer.settle(lane, 1, 1, Verdict::Acked).await;
     raw.say(Event::Fetched(chunk(1, 2..40, 30_000))).await; // uses up the grant
     peer.records(38).await;
     let before = raw.grants.lock().len();
-    peer.settle(1, 2, 39, Verdict::Acked).await;
+    peer.settle(lane, 2, 39, Verdict::Acked).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(
         raw.grants.lock().len() > before,

@@ -13,9 +13,13 @@ use tokio::{
 
 use super::*;
 
+mod broadcast;
+mod cohort;
 mod commit;
 mod delivery;
+mod fairness;
 mod hostile;
+mod key_order;
 mod lane_order;
 mod ownership;
 mod stop;
@@ -62,6 +66,8 @@ fn configured(order: Order) -> Subscription {
         window_bytes: 1 << 20,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
+        cohort_grace: Duration::ZERO,
+        min_subscribers: 1,
         dead_letter: Some(DeadLetter {
             topic: "orders.dead-letter".to_owned(),
             producer_properties: Vec::new(),
@@ -75,6 +81,10 @@ fn start(broker: &Memory, order: Order) -> Handle {
     if broker.with(|state| state.latest) {
         subscription.start = StartAt::Latest;
     }
+    start_with(broker, subscription)
+}
+
+fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
     spawn(Parts {
         subscription: Arc::new(subscription),
         connect: Arc::new(broker.clone()),
@@ -103,12 +113,16 @@ struct Got {
 
 impl Peer {
     async fn attach(handle: &Handle, number: u64, records: u64) -> Self {
+        Self::attach_as(handle, number, &format!("peer-{number}"), records).await
+    }
+
+    async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
         let subscriber = Subscriber(number);
         let attach = Attach {
             subscriber,
-            name: Arc::from(format!("peer-{number}")),
+            name: Arc::from(name),
             credit: Credit {
                 records,
                 bytes: 1 << 20,
@@ -129,6 +143,54 @@ impl Peer {
             cut: cut_heard,
             sequence: 0,
         }
+    }
+
+    /// The first batch within `for_as_long`, told as sent.
+    async fn batch_within(&mut self, for_as_long: Duration) -> Vec<Got> {
+        tokio::time::timeout(for_as_long, self.batch())
+            .await
+            .unwrap_or_default()
+    }
+
+    async fn grant(&self, records: u64, bytes: u64) {
+        let credit = Credit { records, bytes };
+        self.tell(Input::Credit(self.subscriber, credit)).await;
+    }
+
+    async fn leave(&self, how: Departure) {
+        self.tell(Input::Detach(self.subscriber, how)).await;
+    }
+
+    /// Acks what it got, record by record.
+    async fn ack(&mut self, got: &[Got]) {
+        for got in got {
+            self.say(*got, Verdict::Acked).await;
+        }
+    }
+
+    /// Gives a verdict without waiting: only a problem is answered, and fails the wait
+    /// for the next batch.
+    async fn say(&mut self, got: Got, verdict: Verdict) {
+        self.sequence += 1;
+        let verdict = LaneVerdict {
+            lane: got.lane,
+            target: Target {
+                range: OffsetRange::one(Offset::new(got.offset)),
+                delivery: None,
+            },
+            verdict,
+            code: "code".to_owned(),
+            reason: "reason".to_owned(),
+        };
+        self.tell(Input::Settle {
+            subscriber: self.subscriber,
+            sequence: self.sequence,
+            verdicts: vec![verdict],
+            refused: Vec::new(),
+            confirm: false,
+            ticket: None,
+        })
+        .await;
     }
 
     /// The next message that is not news of a lane.

@@ -1,9 +1,21 @@
 //! Compares everything there is to see of the lane and its reference.
 
-use ackgate_lane::{Position, invariants};
+use ackgate_lane::{Position, Ready, Subscriber, invariants};
 
 use super::Harness;
 use crate::reference::{Did, Is};
+
+/// Offset, attempt, delivery, alone, owner.
+fn plain(ready: Option<Ready>) -> Option<(u64, u32, u32, bool, Option<u64>)> {
+    let ready = ready?;
+    Some((
+        ready.range.first().get(),
+        ready.attempt,
+        ready.delivery,
+        ready.alone,
+        ready.owner.map(|owner| owner.0),
+    ))
+}
 
 impl Harness {
     /// Takes the effects of the last input and compares everything there is to see.
@@ -57,17 +69,17 @@ impl Harness {
             reference.count(|is| matches!(is, Is::Delayed(_))),
             "delayed"
         );
-        let ready = lane.ready().map(|ready| {
-            let owner = ready.owner.map(|owner| owner.0);
-            (
-                ready.range.first().get(),
-                ready.attempt,
-                ready.delivery,
-                ready.alone,
-                owner,
-            )
-        });
-        assert_eq!(ready, reference.ready(), "ready");
+        let behind = reference.count(|is| *is == Is::Behind);
+        assert_eq!(snapshot.behind, behind, "behind");
+        assert_eq!(plain(lane.ready()), reference.ready(), "ready");
+        assert_eq!(lane.has_ready(), reference.ready().is_some(), "has ready");
+        for subscriber in 1..4 {
+            assert_eq!(
+                plain(lane.ready_for(Subscriber(subscriber))),
+                reference.ready_for(subscriber),
+                "ready for {subscriber}"
+            );
+        }
         assert!(
             self.world.commits.len() <= 1 || reference.is_done(),
             "commits outstanding"

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    CommitOutcome, DeadLetterOutcome, Offset, Position, Return, SeekOutcome, Subscriber, Target,
-    Time, Verdict, VerdictResult,
+    Cause, CommitOutcome, DeadLetterOutcome, Offset, OnExpired, Order, Position, Return,
+    SeekOutcome, Subscriber, Target, Time, Verdict, VerdictResult,
 };
 
 use super::{Harness, range};
-use crate::reference::Is;
+use crate::{commands::How, reference::Is, world::key_of};
 
 impl Harness {
     pub(super) fn oversize(&mut self) {
@@ -43,27 +43,73 @@ impl Harness {
         }
         let room = u64::from(self.lane.room());
         for run in self.world.fetch(count.min(room)) {
-            self.lane.handle_fetched(self.now, range(run));
-            self.reference.fetched(self.now, run.0, run.1);
-            self.compare();
+            self.pass_in(run);
         }
+    }
+
+    fn pass_in(&mut self, run: (u64, u64)) {
+        let keys: Vec<Option<u64>> = (run.0..run.1).map(key_of).collect();
+        self.lane.handle_fetched_keyed(self.now, range(run), &keys);
+        self.reference.fetched(self.now, run.0, run.1);
+        self.compare();
+    }
+
+    pub(super) fn sift(&mut self, count: u64, which: u16, how: How) {
+        if self.world.seek.is_some() {
+            return;
+        }
+        let room = u64::from(self.lane.room());
+        for run in self.world.fetch(count.min(room)) {
+            self.pass_in(run);
+            for offset in (run.0..run.1).filter(|offset| which >> (offset % 16) & 1 == 1) {
+                self.take_out(offset, how);
+            }
+        }
+    }
+
+    pub(super) fn expire(&mut self, count: u64, how: How) {
+        if let Some(ready) = self.lane.ready() {
+            let first = ready.range.first().get();
+            for offset in first..(first + count).min(ready.range.end().get()) {
+                self.take_out(offset, how);
+            }
+        }
+    }
+
+    fn take_out(&mut self, offset: u64, how: How) {
+        let expected = self.reference.taken_out(self.now, offset, how);
+        let settles = matches!(how, How::Filtered | How::ExpiredDropped);
+        if expected && settles {
+            self.world.answered.insert(offset);
+        }
+        let (now, one) = (self.now, range((offset, offset + 1)));
+        let taken = match how {
+            How::Filtered => self.lane.handle_filtered(now, one),
+            How::Unfit => self.lane.handle_unfit(now, one, Cause::Content),
+            How::Expired => self.lane.handle_expired(now, one, OnExpired::DeadLetter),
+            How::ExpiredDropped => self.lane.handle_expired(now, one, OnExpired::Drop),
+        };
+        assert_eq!(taken, u64::from(expected), "{offset} taken out: {how:?}");
+        self.compare();
     }
 
     pub(super) fn fetch_again(&mut self, back: u64, count: u64) {
         let first = self.reference.next.saturating_sub(back);
         let end = (first + count).min(self.reference.next);
         if first < end && self.world.seek.is_none() {
-            self.lane.handle_fetched(self.now, range((first, end)));
-            self.reference.fetched(self.now, first, end);
-            self.compare();
+            self.pass_in((first, end));
         }
     }
 
     pub(super) fn dispatch(&mut self, to: u64, count: u64, deadline: u64) {
-        let Some(ready) = self.lane.ready() else {
+        let to = match self.policy.order {
+            Order::Lane { .. } => self.lane.ready().and_then(|ready| ready.owner),
+            Order::None | Order::Key { .. } => None,
+        }
+        .map_or(to, |owner| owner.0);
+        let Some(ready) = self.lane.ready_for(Subscriber(to)) else {
             return;
         };
-        let to = ready.owner.map_or(to, |owner| owner.0);
         let first = ready.range.first().get();
         let offsets = (first, (first + count).min(ready.range.end().get()));
         for offset in offsets.0..offsets.1 {
@@ -82,7 +128,8 @@ impl Harness {
         self.lane
             .handle_dispatched(self.now, Subscriber(to), range(offsets), deadline);
         self.reference.dispatched(self.now, to, offsets, deadline);
-        self.world.hand_over(to, offsets);
+        let by_key = matches!(self.policy.order, Order::Key { .. });
+        self.world.hand_over(to, offsets, by_key);
         self.unsent.push((to, offsets));
         self.compare();
     }
@@ -193,6 +240,13 @@ impl Harness {
                 .handle_subscriber_closed(self.now, Subscriber(subscriber));
         }
         self.reference.gone(self.now, subscriber, why);
+        self.compare();
+    }
+
+    pub(super) fn paused(&mut self, subscriber: u64) {
+        self.lane
+            .handle_subscriber_paused(self.now, Subscriber(subscriber));
+        self.reference.paused(self.now, subscriber);
         self.compare();
     }
 

@@ -23,7 +23,7 @@ impl Reference {
     }
 
     pub(super) fn give_up(&mut self, offset: u64, cause: Cause, from: Option<u64>) {
-        if self.policy.order == Order::None {
+        if !self.is_lane_order() {
             self.dispose(offset, cause);
         } else {
             self.record(offset).is = Is::Refused(cause, from);
@@ -31,13 +31,21 @@ impl Reference {
     }
 
     pub(super) fn dispose(&mut self, offset: u64, cause: Cause) {
-        match self.policy.on_reject {
+        match self.route(cause) {
             OnReject::DeadLetter => self.ask_letter(offset, cause),
             OnReject::Drop => {
                 self.did.push(Did::Dropped(offset, cause));
                 self.settle(offset, Outcome::Refused);
             }
             OnReject::Hold => self.record(offset).is = Is::Held,
+        }
+    }
+
+    pub(super) fn route(&self, cause: Cause) -> OnReject {
+        if cause == Cause::Expired {
+            OnReject::DeadLetter
+        } else {
+            self.policy.on_reject
         }
     }
 
@@ -69,11 +77,16 @@ impl Reference {
         wait: Option<Duration>,
         late: Option<u64>,
     ) {
+        if (wait.is_none() || late.is_some())
+            && let Some(key) = self.key(offset)
+        {
+            self.keepers.remove(&key);
+        }
         if let Some(cause) = self.exhausted(offset) {
             return self.give_up(offset, cause, late);
         }
         let until = now.after(wait.unwrap_or_default());
-        let lane_order = self.policy.order != Order::None;
+        let lane_order = self.is_lane_order();
         let record = self.record(offset);
         record.late = late;
         if lane_order {

@@ -1,6 +1,6 @@
 //! What follows from every input: voids, rewinds, commits and the end.
 
-use ackgate_lane::{Cause, OnReject, Order, Return, Time};
+use ackgate_lane::{Cause, OnReject, Return, Time};
 
 use super::{Did, Is, Life, Outcome, Reference, Rewind};
 
@@ -10,15 +10,34 @@ impl Reference {
             return;
         }
         self.void_above();
-        if self.policy.order != Order::None {
+        if self.is_lane_order() {
             self.prefix();
         }
+        self.line_up();
         self.maybe_seek(now);
         self.maybe_commit(now);
         if let Life::Draining(deadline) = self.life {
             let letters = self.count(|is| matches!(is, Is::Letter(_, None)));
             if now >= deadline || self.in_flight() + letters == 0 {
                 self.end();
+            }
+        }
+    }
+
+    /// Whose turn it is in each key, and which keys nobody keeps any more.
+    fn line_up(&mut self) {
+        for offset in self.offsets() {
+            if self.record(offset).is == Is::Behind
+                && let Some(key) = self.key(offset)
+                && self.of_key(key).first() == Some(&offset)
+            {
+                self.record(offset).is = Is::Ready;
+            }
+        }
+        let kept: Vec<u64> = self.keepers.keys().copied().collect();
+        for key in kept {
+            if self.of_key(key).is_empty() {
+                self.keepers.remove(&key);
             }
         }
     }
@@ -75,7 +94,7 @@ impl Reference {
                 Is::Acked(_) => {}
                 Is::Refused(cause, _) => {
                     self.dispose(offset, cause);
-                    all_settled &= self.policy.on_reject == OnReject::Drop;
+                    all_settled &= self.route(cause) == OnReject::Drop;
                 }
                 Is::Letter(..) | Is::Held => all_settled = false,
                 _ => break,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Cause, CommitOutcome, DeadLetterOutcome, Return, SeekOutcome, Time};
 
 use super::{Did, Is, Life, Outcome, Record, Reference, Rewind};
+use crate::commands::How;
 
 impl Reference {
     pub(crate) fn fetched(&mut self, now: Time, first: u64, end: u64) {
@@ -43,7 +44,12 @@ impl Reference {
                         over: Vec::new(),
                     };
                     self.records.insert(offset, record);
-                    self.admit(offset);
+                    let key = self.key(offset);
+                    if key.is_some_and(|key| self.of_key(key).len() > 1) {
+                        self.record(offset).is = Is::Behind;
+                    } else {
+                        self.admit(offset);
+                    }
                 }
                 Some(Is::Unread) => self.admit(offset),
                 Some(Is::Settled(_)) => self.did.push(Did::Skipped(offset)),
@@ -73,6 +79,9 @@ impl Reference {
             record.is = Is::Out(to, for_, None, None);
             record.deliveries += 1;
             record.late = None;
+            if let Some(key) = self.key(offset) {
+                self.keepers.insert(key, to);
+            }
         }
         self.finish(now);
     }
@@ -93,6 +102,7 @@ impl Reference {
         if self.life == Life::Done {
             return;
         }
+        self.keepers.retain(|_, keeper| *keeper != subscriber);
         for offset in self.offsets() {
             let record = self.record(offset);
             if matches!(record.is, Is::Out(holder, ..) if holder == subscriber) {
@@ -105,11 +115,35 @@ impl Reference {
         self.finish(now);
     }
 
+    pub(crate) fn paused(&mut self, now: Time, subscriber: u64) {
+        self.keepers.retain(|_, keeper| *keeper != subscriber);
+        self.finish(now);
+    }
+
     pub(crate) fn oversize(&mut self, now: Time, offset: u64) {
         if self.life != Life::Done && self.is(offset) == Some(Is::Ready) {
             self.give_up(offset, Cause::Oversize, None);
         }
         self.finish(now);
+    }
+
+    /// The record at `offset` is not to be handed out; whether that comes in time.
+    pub(crate) fn taken_out(&mut self, now: Time, offset: u64, how: How) -> bool {
+        let is_fresh = self.records.get(&offset).is_some_and(|r| r.deliveries == 0);
+        let concerns = match how {
+            How::Filtered | How::Unfit => true,
+            How::Expired | How::ExpiredDropped => is_fresh,
+        };
+        if self.life == Life::Done || self.is(offset) != Some(Is::Ready) || !concerns {
+            return false;
+        }
+        match how {
+            How::Filtered | How::ExpiredDropped => self.settle(offset, Outcome::Filtered),
+            How::Unfit => self.give_up(offset, Cause::Content, None),
+            How::Expired => self.give_up(offset, Cause::Expired, None),
+        }
+        self.finish(now);
+        true
     }
 
     pub(crate) fn letter(&mut self, now: Time, offset: u64, outcome: DeadLetterOutcome) {

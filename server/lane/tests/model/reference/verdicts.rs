@@ -26,7 +26,9 @@ impl Reference {
         let mut answers = Vec::new();
         for offset in offsets.0..offsets.1 {
             let settled = match self.records.get(&offset).map(|record| record.is) {
-                Some(Is::Settled(Outcome::Refused)) => Some(Outcome::Refused),
+                Some(Is::Settled(outcome @ (Outcome::Refused | Outcome::Filtered))) => {
+                    Some(outcome)
+                }
                 Some(Is::Settled(outcome)) if offset >= floor => Some(outcome),
                 _ if self.origin.is_some_and(|origin| origin <= offset) && offset < floor => {
                     Some(Outcome::Acked)
@@ -38,6 +40,7 @@ impl Reference {
             };
             let result = match settled {
                 Some(Outcome::Gone) => VerdictResult::Stale,
+                Some(Outcome::Filtered) => VerdictResult::Unknown,
                 Some(outcome) => match (outcome, verdict) {
                     (Outcome::Acked, Some(Verdict::Acked))
                     | (Outcome::Refused, Some(Verdict::Rejected)) => VerdictResult::Duplicate,

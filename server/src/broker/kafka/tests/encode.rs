@@ -90,8 +90,15 @@ fn check(case: &Case<'_>) {
         index,
         [RecordIndex {
             offset: case.offset as u64,
-            end: bytes.len() as u32
+            end: bytes.len() as u32,
+            key: index[0].key,
+            timestamp_ms: expected.timestamp_ms,
         }]
+    );
+    assert_eq!(
+        index[0].key.is_some(),
+        expected.key.is_some(),
+        "an empty key is a key"
     );
     let batch = v1::Batch {
         records: vec![expected],

@@ -75,6 +75,8 @@ pub(in crate::broker::kafka) fn subscription(
         window_bytes: 1 << 26,
         linger: Duration::ZERO,
         revoke_drain: Duration::from_secs(5),
+        cohort_grace: Duration::ZERO,
+        min_subscribers: 1,
         dead_letter: None,
         consumer_properties: Vec::new(),
     }

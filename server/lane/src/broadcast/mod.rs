@@ -1,0 +1,404 @@
+//! [`Broadcast`]: a lane whose records go to every subscriber.
+//!
+//! It is made of lanes. The **trunk** receives the records, holds the window, the
+//! floor, the commits, the dead letters and the drain, and hands every record to one
+//! imaginary subscriber for as long as it takes. Each real subscriber has a **share**:
+//! a lane of its own with the subscription's order, attempts and deadlines, fed by the
+//! trunk. What a share decides is counted in the **tally**; when nobody owes a verdict
+//! on a record any more, the counts become the imaginary subscriber's verdict.
+//!
+//! ```text
+//! fetched ─► trunk ─┬─► share A ─► its verdicts ─┐
+//!                   ├─► share B ─► its verdicts ─┼─► tally ─► verdict on the trunk
+//!                   └─► share C ─► its verdicts ─┘            (commit, dead letter)
+//! ```
+//!
+//! # The snapshot
+//!
+//! A record is fanned out when the lane takes it in, to the subscribers attached at
+//! that time. Who joins later gets records from the next fan-out on. Records that meet
+//! nobody wait.
+//!
+//! # The counts
+//!
+//! A failed, expired, released or lost delivery stays with its share, which delivers
+//! it again to that subscriber alone (L14). When every subscriber of the snapshot has
+//! acked, rejected, used up its attempts or gone:
+//!
+//! | counts | the record |
+//! |---|---|
+//! | any rejected or exhausted | is given up once, with the cause and numbers of the first that refused it |
+//! | else any acked | settles |
+//! | nobody answered | is fanned out anew to whoever is there, or waits (L6) |
+//!
+//! # Leaving
+//!
+//! - A goodbye withdraws the subscriber: what it decided keeps counting, what it owes
+//!   is up to the others.
+//! - A loss keeps its share for `absent_grace`. Under the same identity it gets what
+//!   it owes, and nothing else twice. After that it is withdrawn and reported
+//!   ([`Effect::Withdrawn`]).
+//! - With `cut_off_after`, a subscriber that owes the record at the floor while the
+//!   window is full, and gives no verdict for that long, is to be cut off
+//!   ([`Effect::CutOff`]), which is a loss.
+//!
+//! # Order
+//!
+//! The subscription's order holds for each share. One subscriber's failure voids
+//! nothing that another one has.
+
+mod check;
+mod members;
+mod pump;
+mod share;
+mod tally;
+mod view;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+pub use self::{members::Joined, share::Debt, tally::Counts};
+use self::{share::Share, tally::Tally};
+use crate::{
+    Answer, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Offset,
+    OffsetRange, OnExpired, Order, Policy, Position, Start, Subscriber, Target, Time, Verdict,
+    VerdictResult, lane::Phase,
+};
+
+/// Who has all records of the trunk: nobody, but a lane knows only holders.
+const TRUNK: Subscriber = Subscriber(u64::MAX);
+
+/// What shapes a broadcast beyond the lanes it is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Without a verdict for this long, a subscriber that keeps the window full is cut
+    /// off; `None`: the lane waits for it.
+    pub cut_off_after: Option<Duration>,
+    /// How long what a lost subscriber owes is kept for it.
+    pub absent_grace: Duration,
+}
+
+/// A member's last word on a record that it gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Who.
+    pub subscriber: Subscriber,
+    /// Why.
+    pub cause: Cause,
+    /// Attempts used at this subscriber, with the one that rejected it.
+    pub attempts: u32,
+    /// Hand-overs to this subscriber.
+    pub deliveries: u32,
+}
+
+/// The state of one (topic, partition) while assigned, for all subscribers.
+#[derive(Debug)]
+pub struct Broadcast {
+    /// What shares are made with.
+    policy: Policy,
+    sharing: Sharing,
+    seed: u64,
+    trunk: Lane,
+    shares: BTreeMap<Subscriber, Share>,
+    tally: Tally,
+    /// Key order: the keys of unsettled records, for members to whom they are fanned out
+    /// later.
+    keys: BTreeMap<u64, u64>,
+    /// Since when the window has been full.
+    full: Option<Time>,
+    /// Something that the lane does not see, as bytes, keeps it from fetching.
+    is_full_outside: bool,
+    effects: VecDeque<Effect>,
+}
+
+impl Broadcast {
+    /// Begins a lane without members.
+    #[must_use]
+    pub fn new(policy: Policy, sharing: Sharing, start: Start) -> Self {
+        let trunk = Policy {
+            order: Order::None,
+            // The imaginary subscriber fails at nothing; real ones do in their shares.
+            max_attempts: u32::MAX,
+            max_deliveries: u32::MAX,
+            ..policy
+        };
+        Self {
+            policy,
+            sharing,
+            seed: start.seed,
+            trunk: Lane::new(trunk, start),
+            shares: BTreeMap::new(),
+            tally: Tally::default(),
+            keys: BTreeMap::new(),
+            full: None,
+            is_full_outside: false,
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// As [`Lane::handle_fetched`]: the records are fanned out to the members that are
+    /// there, or wait for the first.
+    pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
+        self.trunk.handle_fetched(now, range);
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_fetched_keyed`].
+    pub fn handle_fetched_keyed(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        if let Order::Key { .. } = self.policy.order {
+            let with_key = (range.first().get()..).zip(keys);
+            self.keys
+                .extend(with_key.filter_map(|(offset, key)| Some((offset, (*key)?))));
+        }
+        self.handle_fetched(now, range);
+    }
+
+    /// As [`Lane::handle_end`].
+    pub fn handle_end(&mut self, now: Time, position: Position) {
+        self.trunk.handle_end(now, position);
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_gone`].
+    pub fn handle_gone(&mut self, now: Time, oldest: Position) {
+        self.trunk.handle_gone(now, oldest);
+        self.pump(now);
+    }
+
+    /// Records of `range`, which exist, are wanted by nobody: they are received and
+    /// settle, and no member hears of them. Returns how many.
+    pub fn handle_filtered(&mut self, now: Time, range: OffsetRange) -> u64 {
+        self.trunk.handle_fetched(now, range);
+        let records = self.trunk.handle_filtered(now, range);
+        self.pump(now);
+        records
+    }
+
+    /// Records of `range`, which exist, are nothing that may be handed out: they are
+    /// received and go the way of rejected records. Returns how many.
+    pub fn handle_unfit(&mut self, now: Time, range: OffsetRange, cause: Cause) -> u64 {
+        self.trunk.handle_fetched(now, range);
+        let records = self.trunk.handle_unfit(now, range, cause);
+        self.pump(now);
+        records
+    }
+
+    /// As [`Lane::handle_expired`], for records that were about to go to `subscriber`:
+    /// it counts as having refused them, or acked them if they are dropped.
+    pub fn handle_expired(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
+        let share = self.shares.get_mut(&subscriber);
+        let records = share.map_or(0, |share| share.lane.handle_expired(now, range, then));
+        self.pump(now);
+        records
+    }
+
+    /// As [`Lane::handle_fenced`], for every member.
+    pub fn handle_fenced(&mut self, now: Time) {
+        for share in self.shares.values_mut() {
+            share.lane.handle_fenced(now);
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_subscriber_paused`].
+    pub fn handle_subscriber_paused(&mut self, now: Time, subscriber: Subscriber) {
+        if let Some(share) = self.shares.get_mut(&subscriber) {
+            share.lane.handle_subscriber_paused(now, subscriber);
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_dispatched`], from what [`Self::ready_for`] returned.
+    pub fn handle_dispatched(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        ack_deadline: Duration,
+    ) {
+        if let Some(share) = self.shares.get_mut(&subscriber) {
+            share
+                .lane
+                .handle_dispatched(now, subscriber, range, ack_deadline);
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_sent`].
+    pub fn handle_sent(&mut self, now: Time, subscriber: Subscriber, range: OffsetRange) {
+        if let Some(share) = self.shares.get_mut(&subscriber) {
+            share.lane.handle_sent(now, subscriber, range);
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_verdict`], on what `subscriber` itself got.
+    pub fn handle_verdict(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        target: Target,
+        verdict: Verdict,
+        answers: &mut Vec<Answer>,
+    ) {
+        let before = answers.len();
+        let Some(share) = self.member(subscriber, target, answers) else {
+            return;
+        };
+        share
+            .lane
+            .handle_verdict(now, subscriber, target, verdict, answers);
+        let counted = |answer: &Answer| answer.result == VerdictResult::Applied;
+        if answers.iter().skip(before).any(counted) {
+            share.heard = now;
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_extend`].
+    pub fn handle_extend(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        target: Target,
+        by: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
+        let Some(share) = self.member(subscriber, target, answers) else {
+            return;
+        };
+        share
+            .lane
+            .handle_extend(now, subscriber, target, by, answers);
+        self.pump(now);
+    }
+
+    /// The record is larger than `subscriber` accepts: it counts as refused by it,
+    /// with cause oversize. The others get it.
+    pub fn handle_oversize(&mut self, now: Time, subscriber: Subscriber, offset: Offset) {
+        if let Some(share) = self.shares.get_mut(&subscriber) {
+            share.lane.handle_oversize(now, offset);
+        }
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_dead_letter`]; the cause is that of the first refusal.
+    pub fn handle_dead_letter(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        outcome: DeadLetterOutcome,
+    ) -> Option<Cause> {
+        let refusal = self.tally.refusal(offset);
+        let settled = self.trunk.handle_dead_letter(now, offset, outcome);
+        self.pump(now);
+        settled.map(|cause| refusal.map_or(cause, |refusal| refusal.cause))
+    }
+
+    /// As [`Lane::handle_commit`].
+    pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
+        self.trunk.handle_commit(now, position, outcome);
+        self.pump(now);
+    }
+
+    /// As [`Lane::commit_start`].
+    pub fn commit_start(&mut self, now: Time) {
+        self.trunk.commit_start(now);
+        self.pump(now);
+    }
+
+    /// As [`Lane::commit_soon`].
+    pub fn commit_soon(&mut self, now: Time) {
+        self.trunk.commit_soon(now);
+        self.pump(now);
+    }
+
+    /// As [`Lane::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Time) {
+        for share in self.shares.values_mut() {
+            share.lane.handle_timeout(now);
+        }
+        self.pump(now);
+        self.withdraw_overdue(now);
+        // Last: what shares return at a drain's deadline comes before its end.
+        self.trunk.handle_timeout(now);
+        self.pump(now);
+    }
+
+    /// As [`Lane::begin_drain`]: ends early once nothing is with any subscriber.
+    pub fn begin_drain(&mut self, now: Time, deadline: Time) {
+        for share in self.shares.values_mut() {
+            share.lane.begin_drain(now, deadline);
+        }
+        self.pump(now);
+        self.trunk.begin_drain(now, deadline);
+        self.pump(now);
+    }
+
+    /// Whether something that the lane does not see, as the bytes retained, keeps it
+    /// from fetching more: a window that is full for another reason.
+    pub fn handle_full(&mut self, now: Time, is_full: bool) {
+        self.is_full_outside = is_full;
+        self.pump(now);
+    }
+
+    /// The next thing to do; call until `None` after every input.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The share that an input of `subscriber` is for; without one the answer is
+    /// given here.
+    fn member(
+        &mut self,
+        subscriber: Subscriber,
+        target: Target,
+        answers: &mut Vec<Answer>,
+    ) -> Option<&mut Share> {
+        let is_done = self.trunk.phase == Phase::Done;
+        let share = self.shares.get_mut(&subscriber);
+        if share.is_none() {
+            let result = if is_done {
+                VerdictResult::Fenced
+            } else {
+                VerdictResult::Unknown
+            };
+            answers.push(Answer {
+                range: target.range,
+                result,
+            });
+        }
+        share
+    }
+
+    /// The keys of `range`, one for each offset; empty unless order is by key.
+    fn keys_of(&self, range: OffsetRange) -> Vec<Option<u64>> {
+        match self.policy.order {
+            Order::Key { .. } => (range.first().get()..range.end().get())
+                .map(|offset| self.keys.get(&offset).copied())
+                .collect(),
+            Order::None | Order::Lane { .. } => Vec::new(),
+        }
+    }
+
+    fn forget_keys(&mut self, range: OffsetRange) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let mut above = self.keys.split_off(&range.first().get());
+        above = above.split_off(&range.end().get());
+        self.keys.append(&mut above);
+    }
+
+    fn identity(&self) -> (Generation, Epoch) {
+        (self.trunk.generation(), self.trunk.epoch())
+    }
+}

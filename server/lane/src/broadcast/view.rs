@@ -1,0 +1,100 @@
+//! What a broadcast lane shows of itself.
+
+use super::{Broadcast, share::Share};
+use crate::{Epoch, Generation, Hold, Position, Ready, Snapshot, Subscriber, Time};
+
+impl Broadcast {
+    /// The next run to hand out to `subscriber`, if there is one.
+    #[must_use]
+    pub fn ready_for(&self, subscriber: Subscriber) -> Option<Ready> {
+        self.shares
+            .get(&subscriber)
+            .filter(|share| share.is_here())
+            .and_then(|share| share.lane.ready_for(subscriber))
+    }
+
+    /// Whether something may be handed out, to whomever.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        self.shares
+            .values()
+            .any(|share| share.is_here() && share.lane.has_ready())
+    }
+
+    /// Whether a drain has begun, or ended.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.trunk.is_draining()
+    }
+
+    /// How many more records may be fetched now, within the window.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        self.trunk.room()
+    }
+
+    /// The floor, as [`Lane::floor`](crate::Lane::floor): where the slowest stands.
+    #[must_use]
+    pub fn floor(&self) -> Option<Position> {
+        self.trunk.floor()
+    }
+
+    /// The lane as operators see it. Deliveries are counted for each subscriber.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.trunk.snapshot();
+        let counts = self.shares.values().map(|share| share.lane.window.counts());
+        (snapshot.in_flight, snapshot.delayed) = counts.fold((0, 0), |(out, delayed), counts| {
+            (out + counts.in_flight, delayed + counts.delayed)
+        });
+        snapshot.hold = snapshot.hold.or_else(|| self.hold(&snapshot));
+        snapshot
+    }
+
+    fn hold(&self, snapshot: &Snapshot) -> Option<Hold> {
+        let floor = snapshot.floor?;
+        let offset = floor.offset();
+        if let Some((subscriber, until)) = self.awaited(floor) {
+            return Some(Hold::Subscriber {
+                offset,
+                subscriber,
+                until,
+            });
+        }
+        let owes = |share: &&Share| share.owes(offset);
+        self.shares
+            .values()
+            .filter(owes)
+            .find_map(|share| share.lane.hold())
+    }
+
+    /// When to call [`Self::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        [self.trunk.poll_timeout(), self.members_due()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The assignment that this lane is.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.trunk.generation()
+    }
+
+    /// The history that this lane belongs to.
+    #[must_use]
+    pub const fn epoch(&self) -> Epoch {
+        self.trunk.epoch()
+    }
+
+    /// How many things the lane remembers one by one: its memory, up to a factor.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tracked(&self) -> usize {
+        let shares = self.shares.values();
+        let of = |share: &Share| share.lane.tracked() + share.refused.len() + 1;
+        self.trunk.tracked() + self.tally.len() + shares.map(of).sum::<usize>()
+    }
+}

@@ -1,0 +1,309 @@
+//! [`Kind`]: a lane, whether its subscribers compete for records or each gets all.
+//!
+//! **Boundary**: one set of names for both, so that who drives lanes has one way to
+//! do it. What only one kind knows is answered by the other as the documents say.
+
+use std::time::Duration;
+
+use crate::{
+    Answer, Broadcast, Cause, CommitOutcome, Counts, DeadLetterOutcome, Debt, Effect, Epoch,
+    Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
+    SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
+};
+
+/// A lane of either delivery.
+#[derive(Debug)]
+pub enum Kind {
+    /// Each record goes to one subscriber.
+    Competing(Box<Lane>),
+    /// Each record goes to every subscriber.
+    Broadcast(Box<Broadcast>),
+}
+
+/// The same call on either kind.
+macro_rules! both {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self {
+            Kind::Competing(lane) => lane.$method($($argument),*),
+            Kind::Broadcast(lane) => lane.$method($($argument),*),
+        }
+    };
+}
+
+impl Kind {
+    /// As [`Lane::handle_fetched`].
+    pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
+        both!(self.handle_fetched(now, range));
+    }
+
+    /// As [`Lane::handle_fetched_keyed`].
+    pub fn handle_fetched_keyed(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
+        both!(self.handle_fetched_keyed(now, range, keys));
+    }
+
+    /// As [`Lane::handle_end`].
+    pub fn handle_end(&mut self, now: Time, position: Position) {
+        both!(self.handle_end(now, position));
+    }
+
+    /// As [`Lane::handle_gone`].
+    pub fn handle_gone(&mut self, now: Time, oldest: Position) {
+        both!(self.handle_gone(now, oldest));
+    }
+
+    /// Records of `range`, which exist and need not have been passed in before, are
+    /// wanted by nobody: they settle. Returns how many.
+    pub fn handle_filtered(&mut self, now: Time, range: OffsetRange) -> u64 {
+        match self {
+            Self::Competing(lane) => {
+                lane.handle_fetched(now, range);
+                lane.handle_filtered(now, range)
+            }
+            Self::Broadcast(lane) => lane.handle_filtered(now, range),
+        }
+    }
+
+    /// Records of `range`, which exist and need not have been passed in before, are
+    /// nothing that may be handed out: they go the way of rejected records. Returns how
+    /// many.
+    pub fn handle_unfit(&mut self, now: Time, range: OffsetRange, cause: Cause) -> u64 {
+        match self {
+            Self::Competing(lane) => {
+                lane.handle_fetched(now, range);
+                lane.handle_unfit(now, range, cause)
+            }
+            Self::Broadcast(lane) => lane.handle_unfit(now, range, cause),
+        }
+    }
+
+    /// As [`Lane::handle_expired`], for what was about to go to `subscriber`.
+    pub fn handle_expired(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
+        match self {
+            Self::Competing(lane) => lane.handle_expired(now, range, then),
+            Self::Broadcast(lane) => lane.handle_expired(now, subscriber, range, then),
+        }
+    }
+
+    /// As [`Lane::handle_fenced`].
+    pub fn handle_fenced(&mut self, now: Time) {
+        both!(self.handle_fenced(now));
+    }
+
+    /// As [`Lane::handle_subscriber_paused`].
+    pub fn handle_subscriber_paused(&mut self, now: Time, subscriber: Subscriber) {
+        both!(self.handle_subscriber_paused(now, subscriber));
+    }
+
+    /// As [`Lane::handle_dispatched`].
+    pub fn handle_dispatched(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        ack_deadline: Duration,
+    ) {
+        both!(self.handle_dispatched(now, subscriber, range, ack_deadline));
+    }
+
+    /// As [`Lane::handle_sent`].
+    pub fn handle_sent(&mut self, now: Time, subscriber: Subscriber, range: OffsetRange) {
+        both!(self.handle_sent(now, subscriber, range));
+    }
+
+    /// As [`Lane::handle_verdict`].
+    pub fn handle_verdict(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        target: Target,
+        verdict: Verdict,
+        answers: &mut Vec<Answer>,
+    ) {
+        both!(self.handle_verdict(now, subscriber, target, verdict, answers));
+    }
+
+    /// As [`Lane::handle_extend`].
+    pub fn handle_extend(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        target: Target,
+        by: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
+        both!(self.handle_extend(now, subscriber, target, by, answers));
+    }
+
+    /// `subscriber` has attached. Competing: that changes nothing here.
+    pub fn handle_subscriber_joined(&mut self, now: Time, subscriber: Subscriber) -> Joined {
+        match self {
+            Self::Competing(_) => Joined::Unchanged,
+            Self::Broadcast(lane) => lane.handle_subscriber_joined(now, subscriber),
+        }
+    }
+
+    /// `subscriber`'s stream has died. Broadcast: returns what is kept for it.
+    pub fn handle_subscriber_lost(&mut self, now: Time, subscriber: Subscriber) -> Option<Debt> {
+        match self {
+            Self::Competing(lane) => {
+                lane.handle_subscriber_lost(now, subscriber);
+                None
+            }
+            Self::Broadcast(lane) => lane.handle_subscriber_lost(now, subscriber),
+        }
+    }
+
+    /// `subscriber` has said goodbye.
+    pub fn handle_subscriber_closed(&mut self, now: Time, subscriber: Subscriber) {
+        both!(self.handle_subscriber_closed(now, subscriber));
+    }
+
+    /// The record is larger than anybody accepts; in a broadcast, than `subscriber`
+    /// accepts.
+    pub fn handle_oversize(&mut self, now: Time, subscriber: Subscriber, offset: Offset) {
+        match self {
+            Self::Competing(lane) => lane.handle_oversize(now, offset),
+            Self::Broadcast(lane) => lane.handle_oversize(now, subscriber, offset),
+        }
+    }
+
+    /// As [`Lane::handle_dead_letter`].
+    pub fn handle_dead_letter(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        outcome: DeadLetterOutcome,
+    ) -> Option<Cause> {
+        both!(self.handle_dead_letter(now, offset, outcome))
+    }
+
+    /// As [`Lane::handle_commit`].
+    pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
+        both!(self.handle_commit(now, position, outcome));
+    }
+
+    /// As [`Lane::handle_seek`]. A broadcast never asks for a seek.
+    pub fn handle_seek(&mut self, now: Time, outcome: SeekOutcome) {
+        match self {
+            Self::Competing(lane) => lane.handle_seek(now, outcome),
+            Self::Broadcast(_) => {}
+        }
+    }
+
+    /// As [`Lane::commit_start`].
+    pub fn commit_start(&mut self, now: Time) {
+        both!(self.commit_start(now));
+    }
+
+    /// As [`Lane::commit_soon`].
+    pub fn commit_soon(&mut self, now: Time) {
+        both!(self.commit_soon(now));
+    }
+
+    /// As [`Lane::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Time) {
+        both!(self.handle_timeout(now));
+    }
+
+    /// As [`Lane::begin_drain`].
+    pub fn begin_drain(&mut self, now: Time, deadline: Time) {
+        both!(self.begin_drain(now, deadline));
+    }
+
+    /// As [`Broadcast::handle_full`]. Competing: that changes nothing.
+    pub fn handle_full(&mut self, now: Time, is_full: bool) {
+        match self {
+            Self::Competing(_) => {}
+            Self::Broadcast(lane) => lane.handle_full(now, is_full),
+        }
+    }
+
+    /// The next thing to do; call until `None` after every input.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        both!(self.poll_effect())
+    }
+
+    /// When to call [`Self::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        both!(self.poll_timeout())
+    }
+
+    /// The next run to hand out to `subscriber`, if there is one and the lane may.
+    #[must_use]
+    pub fn ready_for(&self, subscriber: Subscriber) -> Option<Ready> {
+        both!(self.ready_for(subscriber))
+    }
+
+    /// Whether something may be handed out, to whomever.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        both!(self.has_ready())
+    }
+
+    /// Whether a drain has begun, or ended.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        both!(self.is_draining())
+    }
+
+    /// Whether every subscriber gets every record.
+    #[must_use]
+    pub const fn is_broadcast(&self) -> bool {
+        matches!(self, Self::Broadcast(_))
+    }
+
+    /// How many more records may be fetched now, within the window.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        both!(self.room())
+    }
+
+    /// As [`Lane::floor`].
+    #[must_use]
+    pub fn floor(&self) -> Option<Position> {
+        both!(self.floor())
+    }
+
+    /// The lane as operators see it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        both!(self.snapshot())
+    }
+
+    /// The assignment that this lane is.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        both!(self.generation())
+    }
+
+    /// The history that this lane belongs to.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        both!(self.epoch())
+    }
+
+    /// As [`Broadcast::counts`]; `None` for a competing lane.
+    #[must_use]
+    pub fn counts(&self, offset: Offset) -> Option<Counts> {
+        match self {
+            Self::Competing(_) => None,
+            Self::Broadcast(lane) => lane.counts(offset),
+        }
+    }
+
+    /// As [`Broadcast::refusal`]; `None` for a competing lane.
+    #[must_use]
+    pub fn refusal(&self, offset: Offset) -> Option<Refusal> {
+        match self {
+            Self::Competing(_) => None,
+            Self::Broadcast(lane) => lane.refusal(offset),
+        }
+    }
+}

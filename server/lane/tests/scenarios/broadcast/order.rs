@@ -1,0 +1,74 @@
+//! Lane order in a broadcast: each subscriber's own.
+
+use ackgate_lane::{Effect, Order, Policy, Return, Verdict};
+
+use super::support::Bench;
+use crate::support::{A, B, failed_for, in_lane_order, policy, range, settled};
+
+#[test]
+fn l9_a_failure_voids_only_what_the_same_subscriber_has_above_it() {
+    let mut bench = Bench::new(in_lane_order(), &[A, B]);
+    bench.fetched(0, 9);
+    (bench.take(A), bench.take(B));
+    bench.ack(A, 0, 9).ack(B, 0, 3);
+    bench.effects();
+    bench.applied(B, 4, 4, failed_for(1_000));
+    let rewound = Effect::Returned {
+        subscriber: B,
+        range: range(5, 9),
+        why: Return::Rewound,
+    };
+    assert!(bench.effects().contains(&rewound));
+    bench.until(999);
+    assert_eq!(bench.take(B), []);
+    bench.until(1_000);
+    assert_eq!(bench.effects(), [], "no broker is asked to seek");
+    assert_eq!(bench.take(A), []);
+    assert_eq!(bench.take(B), [(4, 4, 2), (5, 9, 2)]);
+    bench.ack(B, 4, 9);
+    assert_eq!(bench.outcomes(), [settled(4, 9)]);
+}
+
+#[test]
+fn with_skip_acked_only_the_unsettled_come_again() {
+    let policy = Policy {
+        order: Order::Lane { skip_acked: true },
+        ..policy()
+    };
+    let mut bench = Bench::new(policy, &[A, B]);
+    bench.fetched(0, 9);
+    (bench.take(A), bench.take(B));
+    bench.ack(A, 0, 9).ack(B, 0, 1).ack(B, 5, 6);
+    bench.applied(B, 2, 2, failed_for(0)).until(1);
+    assert_eq!(bench.take(B), [(2, 2, 2), (3, 4, 2), (7, 9, 2)]);
+}
+
+#[test]
+fn records_that_go_on_after_a_rewind_are_received_once() {
+    let mut bench = Bench::new(in_lane_order(), &[A, B]);
+    bench.fetched(0, 4);
+    (bench.take(A), bench.take(B));
+    bench.ack(B, 0, 0);
+    bench.applied(B, 1, 1, failed_for(1_000)).fetched(5, 9);
+    bench.ack(A, 0, 4);
+    assert_eq!(bench.take(A), [(5, 9, 1)]);
+    bench.until(1_000);
+    assert_eq!(bench.take(B), [(1, 1, 2), (2, 4, 2), (5, 9, 1)]);
+}
+
+#[test]
+fn l9_what_was_said_above_an_unsettled_record_counts_when_its_subscriber_leaves() {
+    let mut bench = Bench::new(in_lane_order(), &[A, B]);
+    bench.fetched(0, 2);
+    (bench.take(A), bench.take(B));
+    bench.ack(B, 0, 2);
+    bench.applied(A, 2, 2, Verdict::Rejected).closed(A);
+    let effects = bench.outcomes();
+    let letter = |effect: &Effect| matches!(effect, Effect::DeadLetter { .. });
+    assert_eq!(
+        effects.iter().filter(|e| letter(e)).count(),
+        1,
+        "{effects:?}"
+    );
+    assert_eq!(bench.floor(), 2);
+}

@@ -1,0 +1,153 @@
+//! Subscribers of a broadcast come, go and come back: what lanes are told about it
+//! and what they tell.
+
+use std::sync::Arc;
+
+use ackgate_lane::{Debt, Generation, Joined, OffsetRange, Subscriber, Time};
+
+use super::{
+    driver::Driver,
+    handle::{Attach, Departure, End, NoticeKind, Outbound},
+    inputs::notice,
+};
+use crate::config::Delivery;
+
+impl Driver {
+    /// Gives a session that attaches to a broadcast the identity of its name; refuses
+    /// it while the name is attached.
+    pub(super) fn identify(&mut self, mut attach: Attach) -> Option<Attach> {
+        match self.parts.subscription.delivery {
+            Delivery::Competing => return Some(attach),
+            Delivery::Broadcast(_) => {}
+        }
+        let now = self.now();
+        let session = attach.subscriber;
+        let Some(subscriber) = self.subscribers.identify(now, session, &attach.name) else {
+            tracing::warn!(
+                subscription = self.parts.subscription.name,
+                subscriber = %attach.name,
+                session = session.0,
+                "subscriber refused: its name is attached"
+            );
+            // The session may have gone meanwhile.
+            let _unheard = attach.cut.send(End::AlreadyAttached);
+            return None;
+        };
+        attach.subscriber = subscriber;
+        Some(attach)
+    }
+
+    /// The subscriber takes part in all lanes from now on.
+    pub(super) fn member_joined(&mut self, subscriber: Subscriber) {
+        let now = self.now();
+        for generation in self.lanes.generations() {
+            let Some(entry) = self.lanes.touch(generation) else {
+                continue;
+            };
+            if let Joined::Back(Some(debt)) = entry.lane.handle_subscriber_joined(now, subscriber) {
+                let detail = format!(
+                    "subscriber {} is back and gets the {} records that it owes",
+                    self.name(subscriber),
+                    debt.records
+                );
+                self.tell_debt(generation, NoticeKind::Recovered, debt.range, &detail);
+            }
+        }
+    }
+
+    /// The subscribers that are here take part in a lane that begins.
+    pub(super) fn members_join(&mut self, generation: Generation, now: Time) {
+        for subscriber in self.subscribers.ids() {
+            if let Some(entry) = self.lanes.touch(generation) {
+                entry.lane.handle_subscriber_joined(now, subscriber);
+            }
+        }
+    }
+
+    /// **L6**: leaving is never an ack. What lanes keep for a lost subscriber is told.
+    pub(super) fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
+        let now = self.now();
+        let mut keep = None;
+        for generation in self.lanes.generations() {
+            let Some(entry) = self.lanes.touch(generation) else {
+                continue;
+            };
+            match how {
+                Departure::Closed => {
+                    entry.lane.handle_subscriber_closed(now, subscriber);
+                    entry.lane.commit_soon(now);
+                }
+                Departure::Lost => {
+                    let debt = entry.lane.handle_subscriber_lost(now, subscriber);
+                    if let (Some(debt), Delivery::Broadcast(sharing)) =
+                        (debt, self.parts.subscription.delivery)
+                    {
+                        let grace = sharing.absent_grace;
+                        keep = Some(now.after(grace));
+                        self.member_lost(generation, subscriber, debt, grace);
+                    }
+                }
+            }
+        }
+        self.subscribers.forget(subscriber, keep);
+    }
+
+    fn member_lost(
+        &self,
+        generation: Generation,
+        subscriber: Subscriber,
+        debt: Debt,
+        grace: std::time::Duration,
+    ) {
+        let detail = format!(
+            "subscriber {} is gone and owes verdicts on {} records: waiting for it for {}",
+            self.name(subscriber),
+            debt.records,
+            humantime::format_duration(grace)
+        );
+        self.tell_debt(generation, NoticeKind::Held, debt.range, &detail);
+    }
+
+    /// A lost subscriber has not come back in time.
+    pub(super) fn withdrawn(
+        &self,
+        generation: Generation,
+        subscriber: Subscriber,
+        range: OffsetRange,
+        records: u64,
+    ) {
+        let detail = format!(
+            "subscriber {} did not come back in time: the others decide on the {records} records \
+             that it owed",
+            self.name(subscriber)
+        );
+        self.tell_debt(generation, NoticeKind::Recovered, range, &detail);
+    }
+
+    fn tell_debt(
+        &self,
+        generation: Generation,
+        kind: NoticeKind,
+        range: OffsetRange,
+        detail: &str,
+    ) {
+        let Some(entry) = self.lanes.get(generation) else {
+            return;
+        };
+        tracing::warn!(
+            subscription = self.parts.subscription.name,
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            first = range.first().get(),
+            last = range.last().get(),
+            "{detail}"
+        );
+        let news = notice(entry.label(), kind, Some(range), detail);
+        self.subscribers.announce(&Outbound::Lane(news));
+    }
+
+    fn name(&self, subscriber: Subscriber) -> Arc<str> {
+        let name = self.subscribers.name(subscriber);
+        name.unwrap_or_else(|| Arc::from("whose name is forgotten"))
+    }
+}

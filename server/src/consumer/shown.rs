@@ -1,0 +1,102 @@
+//! What a subscription shows of itself: the state of its lanes and subscribers and the
+//! memory they take against what they may take.
+//!
+//! Boundary: a picture of one moment, for operators; nothing is decided by it.
+
+use std::sync::Arc;
+
+use ackgate_lane::{Snapshot, Subscriber};
+
+use super::{driver::Driver, effects::LEAST_GRANT, handle::LaneLabel, subscribers};
+
+/// A subscription at one moment.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its lanes, by topic and partition.
+    pub lanes: Vec<ShownLane>,
+    /// Its subscribers, by number.
+    pub subscribers: Vec<ShownSubscriber>,
+    /// Bytes that all lanes of the gateway hold or have been granted.
+    pub gateway_used: u64,
+    /// The most they may, after a minimum for each lane.
+    pub gateway_limit: u64,
+}
+
+/// One lane.
+#[derive(Clone, Debug)]
+pub struct ShownLane {
+    /// Which.
+    pub label: LaneLabel,
+    /// Its position, its counts and what it waits for.
+    pub lane: Snapshot,
+    /// Bytes of records that are held.
+    pub retained: u64,
+    /// Bytes that may come on top without being asked again.
+    pub granted: u64,
+    /// The most that both may be: `window.bytes`, or 256 KiB if that is more. The last
+    /// record of a grant may reach beyond it.
+    pub limit: u64,
+    /// Whether nothing is fetched for want of memory.
+    pub wants_memory: bool,
+}
+
+/// One subscriber.
+#[derive(Clone, Debug)]
+pub struct ShownSubscriber {
+    /// Its number.
+    pub subscriber: Subscriber,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Records out to it.
+    pub out_records: u64,
+    /// Bytes out to it: what it can make the gateway keep.
+    pub out_bytes: u64,
+    /// The most records that may be out.
+    pub credit_records: u64,
+    /// The most bytes that may be out, or one larger record.
+    pub credit_bytes: u64,
+    /// Messages that wait for its transport.
+    pub outbox: usize,
+    /// The most of them there may be.
+    pub outbox_limit: usize,
+    /// Whether it takes from one lane only for now, to make room for a large record.
+    pub reserved: bool,
+}
+
+impl Driver {
+    /// The picture of now.
+    pub(super) fn shown(&self) -> Shown {
+        let mut lanes: Vec<ShownLane> = self
+            .lanes
+            .all()
+            .map(|entry| ShownLane {
+                label: entry.label(),
+                lane: entry.lane.snapshot(),
+                retained: entry.bodies.retained(),
+                granted: entry.granted.bytes,
+                limit: self.parts.subscription.window_bytes.max(LEAST_GRANT),
+                wants_memory: entry.starved,
+            })
+            .collect();
+        lanes.sort_by(|a, b| {
+            let place = |lane: &ShownLane| (Arc::clone(&lane.label.topic), lane.label.partition);
+            place(a).cmp(&place(b))
+        });
+        Shown {
+            lanes,
+            subscribers: self.subscribers.shown(),
+            gateway_used: self.parts.budget.used(),
+            gateway_limit: self.parts.budget.limit(),
+        }
+    }
+}
+
+impl subscribers::Subscribers {
+    fn shown(&self) -> Vec<ShownSubscriber> {
+        let mut ids = self.ids();
+        ids.sort_unstable();
+        ids.into_iter()
+            .filter_map(|id| self.get(id).map(|attached| attached.shown(id)))
+            .collect()
+    }
+}

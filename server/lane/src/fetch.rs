@@ -161,15 +161,16 @@ impl Lane {
         }
     }
 
-    /// `range` was jumped over: what was to be read again there is gone.
+    /// `range` was jumped over: what was to be read again there is gone, and so is what
+    /// was refused after its body had gone with a seek.
     fn release_vanished(&mut self, range: OffsetRange) {
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.effects.lost(piece);
             }
         });
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.settle(piece, Outcome::Gone);
             }
         });
@@ -183,7 +184,7 @@ impl Lane {
                 lane.effects.lost(unseen);
             }
             from = piece.end();
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.effects.lost(piece);
             }
         });
@@ -191,7 +192,7 @@ impl Lane {
             self.effects.lost(unseen);
         }
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.settle(piece, Outcome::Gone);
             }
         });

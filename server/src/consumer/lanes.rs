@@ -79,7 +79,7 @@ pub(super) struct Lanes {
     queue: VecDeque<Generation>,
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
-    by_number: HashMap<u64, Generation>,
+    by_number: BTreeMap<u64, Generation>,
     numbers: Numbers,
 }
 

@@ -18,6 +18,8 @@ pub(super) const TOPIC: &str = "orders";
 pub(super) enum Kind {
     /// Competing, no order.
     Free,
+    /// Competing, in order of keys.
+    Keyed,
     /// Competing, in lane order.
     Ordered,
 }
@@ -51,10 +53,10 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan of these dice.
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        let kind = if dice.chance(60) {
-            Kind::Free
-        } else {
-            Kind::Ordered
+        let kind = match dice.weighted(&[40, 30, 30]) {
+            0 => Kind::Free,
+            1 => Kind::Keyed,
+            _ => Kind::Ordered,
         };
         let revoke_drain = dice.ms(0, 5000);
         let late = dice.chance(15);
@@ -119,6 +121,8 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         window_bytes: 1 << 20,
         linger: dice.ms(500, 20_000),
         revoke_drain,
+        cohort_grace: Duration::from_millis(dice.pick(&[0, 0, 0, 2000])),
+        min_subscribers: dice.pick(&[1, 1, 1, 2]),
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             topic: "orders.dead-letter".to_owned(),
             producer_properties: Vec::new(),
@@ -134,9 +138,11 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         max: dice.ms(1000, 5000),
     };
     let skip_acked = dice.chance(50);
+    let share = dice.pick(&[50, 250, 1000]);
     Policy {
         order: match kind {
             Kind::Free => Order::None,
+            Kind::Keyed => Order::Key { share },
             Kind::Ordered => Order::Lane { skip_acked },
         },
         ack_deadline: dice.ms(500, 8000),

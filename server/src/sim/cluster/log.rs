@@ -16,8 +16,18 @@ pub(super) struct Log {
     /// The next offset to write.
     pub(super) end: u64,
     /// Encoded as chunks carry them.
-    pub(super) records: BTreeMap<u64, Bytes>,
+    pub(super) records: BTreeMap<u64, Stored>,
 }
+
+/// One record.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) key: Option<u64>,
+    pub(super) bytes: Bytes,
+}
+
+/// What all records have.
+pub(super) const TIMESTAMP: i64 = 1_700_000_000_000;
 
 /// The value of a record: whoever gets it can tell whether it is the right one.
 pub(in crate::sim) fn value(partition: i32, offset: u64) -> Bytes {
@@ -43,8 +53,8 @@ impl Cluster {
             let offset = log.end + gap;
             log.end = offset + 1;
             let key = (key > 0).then_some(key);
-            log.records
-                .insert(offset, encode(partition, offset, key, padding));
+            let bytes = encode(partition, offset, key, padding);
+            log.records.insert(offset, Stored { key, bytes });
             self.history.push(Seen::Appended {
                 partition,
                 offset,
@@ -94,7 +104,7 @@ fn encode(partition: i32, offset: u64, key: Option<u64>, padding: usize) -> Byte
     }
     let record = v1::Record {
         offset: i64::try_from(offset).expect("small offsets"),
-        timestamp_ms: 1_700_000_000_000,
+        timestamp_ms: TIMESTAMP,
         timestamp_type: v1::TimestampType::CreateTime.into(),
         key: key.map(|key| Bytes::from(format!("key-{key}"))),
         value: Some(value(partition, offset)),

@@ -15,7 +15,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Cluster, Node, Order, Reading, Seen, State, at};
+use super::{Cluster, Node, Order, Reading, Seen, State, at, log::TIMESTAMP};
 use crate::{
     broker::{
         Assigned, Chunk, Commit, Consumer, Error, ErrorKind, Event, RecordIndex, TopicPartition,
@@ -142,10 +142,12 @@ impl Run {
                     break;
                 }
                 reading.records -= 1;
-                reading.bytes = reading.bytes.saturating_sub(record.len() as u64);
-                bytes.extend_from_slice(record);
+                reading.bytes = reading.bytes.saturating_sub(record.bytes.len() as u64);
+                bytes.extend_from_slice(&record.bytes);
                 records.push(RecordIndex {
                     offset: *offset,
+                    key: record.key,
+                    timestamp_ms: TIMESTAMP,
                     end: u32::try_from(bytes.len()).expect("small records"),
                 });
             }

@@ -6,7 +6,10 @@ use super::{
     facts::{Became, Claim, Delivery, Facts, Lane},
     or_empty,
 };
-use crate::sim::history::{Ending, Event, Saying};
+use crate::sim::{
+    history::{Ending, Event, Saying},
+    plan::Kind,
+};
 
 /// One delivery, taken apart.
 struct New {
@@ -70,8 +73,12 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
     numbers(facts, &new, &mut complain);
     settled(facts, &new, &mut complain);
     too_early(facts, &new, &mut complain);
-    if facts.plan.is_ordered() && *prompt {
-        in_order(facts, &new, lane, &mut complain);
+    if *prompt {
+        match facts.plan.kind {
+            Kind::Free => {}
+            Kind::Keyed => in_key_order(facts, &new, lane, &mut complain),
+            Kind::Ordered => in_order(facts, &new, lane, &mut complain),
+        }
     }
 }
 
@@ -207,6 +214,32 @@ fn too_early(facts: &Facts<'_>, new: &New, complain: &mut impl FnMut(&'static st
             "L10",
             format!("session {} still has it, since #{}", old.session, old.index),
         );
+    }
+}
+
+/// **L9** in order of keys: whatever lies below with the same key is settled.
+fn in_key_order(
+    facts: &Facts<'_>,
+    new: &New,
+    lane: &Lane,
+    complain: &mut impl FnMut(&'static str, String),
+) {
+    let Some(log) = facts.logs.get(&lane.partition) else {
+        return;
+    };
+    let Some(Some(key)) = log.get(&new.offset) else {
+        return;
+    };
+    for (below, _) in log
+        .range(lane.start.min(new.offset)..new.offset)
+        .filter(|(_, other)| **other == Some(*key))
+    {
+        let letter = (lane.gateway, lane.partition, *below);
+        let acked = facts.may_have_said((new.lane, *below), |said| said == Saying::Acked);
+        if !acked && !facts.letters.contains(&letter) && !facts.plan.drops() {
+            complain("L9", format!("{below} of the same key is not settled"));
+            return;
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub struct Builder {
     pub(crate) max_message_bytes: u64,
     pub(crate) ack_deadline: Option<Duration>,
     pub(crate) confirm: Confirm,
+    pub(crate) filter: String,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
     pub(crate) keepalive_interval: Duration,
@@ -61,6 +62,7 @@ impl Builder {
             max_message_bytes: 16 << 20,
             ack_deadline: None,
             confirm: Confirm::Problems,
+            filter: String::new(),
             stream_window: 4 << 20,
             connection_window: 8 << 20,
             keepalive_interval: Duration::from_secs(20),
@@ -107,6 +109,14 @@ impl Builder {
     /// Sets which answers the gateway sends.
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
+        self
+    }
+
+    /// Sets which records are expected: an expression of at most 4096 bytes, as the
+    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
+    /// gateway refuses the stream. Without it, whatever the subscription has.
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = expression.into();
         self
     }
 
@@ -206,6 +216,7 @@ impl Builder {
             "ack_deadline",
             "100 ms to 1 h",
         )?;
+        check(self.filter.len() <= 4_096, "filter", "at most 4,096 bytes")?;
         check(
             !self.backoff_initial.is_zero() && self.backoff_initial <= self.backoff_max,
             "backoff",
@@ -248,6 +259,7 @@ impl Builder {
             }
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
+            filter: self.filter.clone(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
         kafka::{KafkaConnect, KafkaProducer},
     },
     config::{Cluster, Config, Listen, Shutdown, Subscription},
-    consumer::{self, Budget, Handle, Input, Parts},
+    consumer::{self, Budget, Handle, Input, Parts, Wall},
     session::{Gate, Service},
 };
 
@@ -104,6 +104,7 @@ impl Gateway {
                 producer: producer.map(|producer| producer as Arc<dyn Producer>),
                 budget: budget.clone(),
                 origin,
+                wall: Wall::system(),
             });
             subscriptions.insert(subscription.name.clone(), handle);
         }

@@ -25,6 +25,7 @@ mod config;
 mod dead_letter;
 mod delivery;
 mod flow_control;
+mod intake;
 mod key_order;
 mod kill;
 mod protocol;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        intake::cases(),
         key_order::cases(),
         protocol::cases(),
         shutdown::cases(),

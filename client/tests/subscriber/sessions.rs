@@ -29,7 +29,8 @@ async fn open_says_what_the_builder_was_told() {
         .credit(100, 5_000)
         .max_message_bytes(1 << 20)
         .ack_deadline(Duration::from_secs(90))
-        .confirm(Confirm::Applied);
+        .confirm(Confirm::Applied)
+        .filter("key == 'a'");
     let connecting = tokio::spawn(builder.connect());
     let mut session = gateway.session().await;
     let open = session.open().await;
@@ -44,6 +45,7 @@ async fn open_says_what_the_builder_was_told() {
         max_message_bytes: 1 << 20,
         confirm: v1::Confirm::Applied.into(),
         ack_deadline: Some(seconds(90)),
+        filter: "key == 'a'".to_owned(),
     };
     assert_eq!(open, wanted);
     assert_eq!(

@@ -92,6 +92,10 @@ impl Lane {
         self.origin = Some(self.origin.map_or(first, |origin| origin.min(first)));
         self.next = self.next.max(Some(range.end()));
         self.receive(range, Incoming::new(range.first(), keys));
+        if self.rewind != Rewind::None {
+            // It may lie below what is given up: that is void, as above a failure.
+            self.note_failure(range.first(), now);
+        }
         self.end_turn(now);
     }
 

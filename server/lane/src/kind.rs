@@ -76,6 +76,23 @@ impl Kind {
         }
     }
 
+    /// Records of `range`, which exist and need not have been passed in before, are too
+    /// old already: those that were never handed out never will be. Returns how many.
+    pub fn handle_expired_on_arrival(
+        &mut self,
+        now: Time,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
+        match self {
+            Self::Competing(lane) => {
+                lane.handle_fetched(now, range);
+                lane.handle_expired(now, range, then)
+            }
+            Self::Broadcast(lane) => lane.handle_expired_on_arrival(now, range, then),
+        }
+    }
+
     /// As [`Lane::handle_expired`], for what was about to go to `subscriber`.
     pub fn handle_expired(
         &mut self,

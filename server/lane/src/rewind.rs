@@ -61,6 +61,11 @@ impl Lane {
         let Some((lowest, until)) = self.failure.take() else {
             return;
         };
+        // Only in a share of a broadcast something ready lies below what is out. It is
+        // read again too: else what is given up above it would keep the seek waiting,
+        // and the seek would keep it waiting.
+        let ready = self.window.ready().map(|(run, _)| run.first());
+        let lowest = ready.map_or(lowest, |ready| lowest.min(ready));
         self.each_run_from(lowest, Self::void);
         self.rewind = match self.rewind {
             Rewind::None => Rewind::Waiting {

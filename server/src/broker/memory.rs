@@ -240,7 +240,7 @@ impl State {
                     offset: *offset,
                     end,
                     key: self.keys.get(&(reading.partition, *offset)).copied(),
-                    timestamp_ms: 1_700_000_000_000,
+                    timestamp_ms: timestamp_of(record),
                 });
             }
             if let Some(last) = records.last() {
@@ -278,6 +278,15 @@ impl State {
         };
         Event::Committed { commit, result }
     }
+}
+
+/// What the adapter would tell of a record.
+fn timestamp_of(field: &Bytes) -> i64 {
+    let batch = v1::Batch::decode(field.clone()).expect("an encoded record");
+    batch
+        .records
+        .first()
+        .map_or(0, |record| record.timestamp_ms)
 }
 
 impl Consumer for Memory {

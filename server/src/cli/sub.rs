@@ -80,6 +80,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
+    /// The filter that the subscription is expected to have.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
     /// Stops when no record has come for this long, such as `5s`.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     exit_when_idle: Option<Duration>,
@@ -136,6 +140,7 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
         .map_or(args.credit, |max| u32::try_from(max).unwrap_or(u32::MAX));
     let builder = Subscriber::builder(address.clone(), &args.subscription)
         .subscriber_id(args.id.clone().unwrap_or_default())
+        .filter(args.filter.clone().unwrap_or_default())
         .credit(args.credit.min(most), 64 << 20);
     let mut connecting = std::pin::pin!(builder.connect());
     match time::timeout(PATIENCE, &mut connecting).await {

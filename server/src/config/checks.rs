@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use ackgate_lane::OnExpired;
+
 use super::{
-    Cluster,
+    Cluster, intake_parse,
     options::{self, Spec},
     properties::{scalar, squashed},
     reader::{Reader, problem},
@@ -170,14 +172,21 @@ pub(super) fn dead_letter(reader: &mut Reader<'_>, name: &str, topics: Option<&[
     let Some(on_reject) = reader.read(&options::ON_REJECT, name, value::choice) else {
         return;
     };
-    let wanted = on_reject == "dead_letter";
+    let expires = reader.given(&options::MAX_AGE, name).is_some();
+    let expired = expires.then(|| intake_parse::on_expired(reader, name));
+    let wanted = on_reject == "dead_letter" || expired == Some(Some(OnExpired::DeadLetter));
     let topic = reader.given(&options::DEAD_LETTER_TOPIC, name);
     match (wanted, topic) {
         (true, None) => reader.refuse(
             &options::DEAD_LETTER_TOPIC,
             name,
-            "is missing: on_reject = \"dead_letter\" writes rejected records there; name a topic, \
-             or set on_reject to \"drop\" or \"hold\"",
+            if on_reject == "dead_letter" {
+                "is missing: on_reject = \"dead_letter\" writes rejected records there; name a \
+                 topic, or set on_reject to \"drop\" or \"hold\""
+            } else {
+                "is missing: on_expired = \"dead_letter\" writes records there that are too old; \
+                 name a topic, or set on_expired to \"drop\""
+            },
         ),
         (false, Some(_)) => reader.refuse(
             &options::DEAD_LETTER_TOPIC,

@@ -1,11 +1,11 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Cluster, Config, Delivery, StartAt, Subscription,
+    Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
-use ackgate_lane::{Backoff, OnReject, Order};
+use ackgate_lane::{Backoff, OnExpired, OnReject, Order};
 
 /// Properties that are shown with their value; every other one is masked, since a
 /// future secret must not have to be listed first.
@@ -126,6 +126,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
+        ("min_age", span(subscription.intake.min_age)),
         ("linger", span(subscription.linger)),
         ("revoke_drain", span(subscription.revoke_drain)),
         ("cohort_grace", span(subscription.cohort_grace)),
@@ -142,6 +143,7 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         settings.push(("slow_subscriber", slow));
         settings.push(("absent_grace", span(sharing.absent_grace)));
     }
+    settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
@@ -154,6 +156,32 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         format!("subscriptions.{}", subscription.name),
         line(&settings),
     )
+}
+
+/// What is not at its default.
+fn intake(intake: &Intake) -> Vec<(&'static str, String)> {
+    let mut settings = Vec::new();
+    if let Some(max_age) = intake.max_age {
+        let then = match max_age.then {
+            OnExpired::DeadLetter => "dead_letter",
+            OnExpired::Drop => "drop",
+        };
+        settings.push(("max_age", span(max_age.age)));
+        settings.push(("on_expired", then.to_owned()));
+    }
+    if let Some(filter) = &intake.filter {
+        settings.push(("filter", format!("{:?}", filter.source())));
+    }
+    if let Some(content) = intake.content {
+        let on_failure = match content.on_failure {
+            OnFailure::Reject => "reject",
+            OnFailure::Skip => "skip",
+            OnFailure::Deliver => "deliver",
+        };
+        settings.push(("content.check", content.check.name().to_owned()));
+        settings.push(("content.on_failure", on_failure.to_owned()));
+    }
+    settings
 }
 
 fn backoff(backoff: Backoff) -> String {

@@ -26,6 +26,8 @@ use std::{
 mod address;
 mod checks;
 mod effective;
+mod intake;
+mod intake_parse;
 mod kafka;
 mod layers;
 mod listen;
@@ -45,6 +47,7 @@ mod tree;
 mod value;
 
 pub use self::{
+    intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},

@@ -84,6 +84,9 @@ const fn millis(min: u64, max: u64) -> Kind {
 const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+/// As durations are written.
+const YEAR: u64 = 8766 * HOUR;
 
 macro_rules! options {
     ($($name:ident = $key:literal, $kind:expr, $need:expr, $about:literal;)*) => {
@@ -194,7 +197,8 @@ options! {
         "What happens to rejected and exhausted records: written to the dead-letter topic, \
          dropped (counted and logged), or the lane holds until an operator acts.";
     DEAD_LETTER_TOPIC = "subscriptions.*.dead_letter.topic", Kind::Text("a topic name"),
-        Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"`.";
+        Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"` \
+         and with `on_expired = \"dead_letter\"`.";
     DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
         Need::Default("\"1s\""),
         "Upper bound of the first delay before a dead letter that could not be written is tried again.";
@@ -213,6 +217,25 @@ options! {
         "Offsets per lane from the committed position to the highest one received.";
     WINDOW_BYTES = "subscriptions.*.window.bytes", Kind::Size { min: 64 * KIB, max: 64 * GIB },
         Need::Default("\"64MiB\""), "Bytes per lane that are retained.";
+    MIN_AGE = "subscriptions.*.min_age", millis(0, 30 * DAY), Need::Default("\"0s\""),
+        "Records are held back until they are this old by their timestamp. `0s`: they are not.";
+    MAX_AGE = "subscriptions.*.max_age", millis(1, 10 * YEAR), Need::Optional,
+        "A record that is older than this before it is handed out for the first time never is.";
+    ON_EXPIRED = "subscriptions.*.on_expired",
+        Kind::Choice { of: &["dead_letter", "drop"], later: &[] }, Need::Optional,
+        "What happens to it: written to the dead-letter topic, or dropped (counted and logged). \
+         Without it `dead_letter` if `on_reject` is, else `drop`.";
+    FILTER = "subscriptions.*.filter", Kind::Text("an expression of at most 4096 bytes"),
+        Need::Optional,
+        "Records for which this expression is false settle without being handed out.";
+    CONTENT_CHECK = "subscriptions.*.content.check",
+        Kind::Choice { of: &["none", "utf8", "json", "msgpack"], later: &[] },
+        Need::Default("\"none\""), "What every value that is not null must be.";
+    CONTENT_ON_FAILURE = "subscriptions.*.content.on_failure",
+        Kind::Choice { of: &["reject", "skip", "deliver"], later: &[] },
+        Need::Default("\"reject\""),
+        "What happens to a record whose value is not: `reject` as a subscriber would, with cause \
+         `content`; `skip`: it settles without being handed out; `deliver`: it is handed out.";
     LINGER = "subscriptions.*.linger", millis(0, HOUR), Need::Default("\"30s\""),
         "How long the consumer stays in its group after the last subscriber has gone.";
     REVOKE_DRAIN = "subscriptions.*.revoke_drain", millis(0, MINUTE), Need::Default("\"5s\""),

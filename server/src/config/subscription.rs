@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use ackgate_lane::{Policy, Sharing};
 
-use super::kafka::names;
+use super::{Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct Subscription {
     pub policy: Policy,
     /// Bytes retained per lane, at which its queue is left unpolled.
     pub window_bytes: u64,
+    /// Which records are handed out at all, and when.
+    pub intake: Intake,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -84,6 +86,7 @@ impl fmt::Debug for Subscription {
             delivery,
             policy,
             window_bytes,
+            intake,
             linger,
             revoke_drain,
             cohort_grace,
@@ -100,6 +103,7 @@ impl fmt::Debug for Subscription {
             .field("delivery", delivery)
             .field("policy", policy)
             .field("window_bytes", window_bytes)
+            .field("intake", intake)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("cohort_grace", cohort_grace)

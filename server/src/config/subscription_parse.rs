@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    DeadLetter, Delivery, StartAt, Subscription, checks,
+    DeadLetter, Delivery, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -24,6 +24,7 @@ pub(super) fn subscription(
     let delivery = delivery(reader, name);
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+    let intake = intake_parse::intake(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
     let cohort_grace = reader.read(&options::COHORT_GRACE, name, value::duration);
@@ -48,6 +49,7 @@ pub(super) fn subscription(
         delivery: delivery?,
         policy: policy?,
         window_bytes: window_bytes?,
+        intake: intake?,
         linger: linger?,
         revoke_drain: revoke_drain?,
         cohort_grace: cohort_grace?,

@@ -159,10 +159,16 @@ impl Bodies {
         }
     }
 
+    /// The records of `range`.
+    pub(super) fn within(&self, range: OffsetRange) -> impl Iterator<Item = &RecordIndex> {
+        self.touching(range).flat_map(move |(_, stored)| {
+            stored.records.get(stored.within(range)).unwrap_or_default()
+        })
+    }
+
     /// Offsets within `range` that exist.
     pub(super) fn offsets(&self, range: OffsetRange) -> Vec<Offset> {
-        self.touching(range)
-            .flat_map(|(_, stored)| stored.records.get(stored.within(range)).unwrap_or_default())
+        self.within(range)
             .map(|record| Offset::new(record.offset))
             .collect()
     }

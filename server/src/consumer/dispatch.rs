@@ -7,6 +7,7 @@ use super::{
     bodies::Size,
     driver::Driver,
     handle::{Outbound, OutboundBatch, Redelivered},
+    mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
 };
 
@@ -82,6 +83,14 @@ impl Driver {
                 continue;
             };
             let first = ready.range.first();
+            if ready.delivery == 1
+                && self.expire(now, generation, subscriber, OffsetRange::one(first))
+            {
+                return Outcome::Moved;
+            }
+            let Some(entry) = self.lanes.get(generation) else {
+                return Outcome::Nothing;
+            };
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
             // Where each has its own, each record is its own to refuse.
             let is_oversize = if entry.lane.is_broadcast() {
@@ -109,6 +118,29 @@ impl Driver {
             self.subscribers.reserve(now, subscriber, generation);
         }
         Outcome::Blocked
+    }
+
+    /// The last look at the age of records that never went out. Whether some are too
+    /// old, and have left the line.
+    fn expire(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> bool {
+        let intake = &self.parts.subscription.intake;
+        intake.max_age.is_some()
+            && self.lanes.touch(generation).is_some_and(|entry| {
+                self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    subscriber,
+                    range,
+                )
+            })
     }
 
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
@@ -157,6 +189,20 @@ impl Driver {
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
+            let intake = &self.parts.subscription.intake;
+            if ready.delivery == 1
+                && self.tally.expire_before_hand_over(
+                    now,
+                    entry,
+                    intake,
+                    &self.parts.wall,
+                    to.subscriber,
+                    range,
+                )
+            {
+                // What is ready now is another matter: the lane's next turn is soon.
+                break;
+            }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
@@ -182,7 +228,18 @@ impl Driver {
                 .ready_for(to.subscriber)
                 .filter(|more| !ready.alone && !more.alone && !is_full);
         }
+        if batch.ranges.is_empty() {
+            return;
+        }
         self.subscribers.take(to.subscriber, total, first.alone);
+        if mutation::is_on(Mutation::HandOutTwice) {
+            for other in self.subscribers.ids() {
+                if other != to.subscriber {
+                    let again = Outbound::Batch(batch.clone());
+                    let _room = self.subscribers.tell(other, again);
+                }
+            }
+        }
         // Its allowance says that the outbox has room.
         let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
     }

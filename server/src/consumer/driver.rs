@@ -19,8 +19,10 @@ use tokio::{
 use super::{
     budget::Budget,
     cohort::Cohort,
+    counts::Counts,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
+    intake::{Tally, Wall},
     lanes::Lanes,
     membership::{Membership, Revoke},
     subscribers::Subscribers,
@@ -49,6 +51,8 @@ pub struct Parts {
     pub budget: Budget,
     /// Time zero of all lanes.
     pub origin: Instant,
+    /// Judges the age of records.
+    pub wall: Wall,
 }
 
 /// A dead letter on its way.
@@ -75,6 +79,8 @@ pub(super) struct Driver {
     pub(super) starved: bool,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
+    pub(super) tally: Tally,
+    counts: watch::Sender<Counts>,
 }
 
 /// Starts a driver. It ends when it is told to stop, or with its last handle.
@@ -82,6 +88,7 @@ pub(super) struct Driver {
 pub fn spawn(parts: Parts) -> Handle {
     let (sender, inputs) = mpsc::channel(INPUTS);
     let (state, states) = watch::channel(State::Away);
+    let (counts, counted) = watch::channel(Counts::default());
     let subscription = Arc::clone(&parts.subscription);
     let driver = Driver {
         parts,
@@ -99,12 +106,15 @@ pub fn spawn(parts: Parts) -> Handle {
         starved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
+        tally: Tally::default(),
+        counts,
     };
     tokio::spawn(driver.run());
     Handle {
         subscription,
         inputs: sender,
         state: states,
+        counts: counted,
     }
 }
 
@@ -166,6 +176,7 @@ impl Driver {
             if let Some(entry) = self.lanes.touch(generation) {
                 entry.lane.handle_timeout(now);
             }
+            self.open_gate(now, generation);
         }
         self.follow_eligibility(now);
         self.carry_out(now);
@@ -174,6 +185,13 @@ impl Driver {
         self.send_commits();
         self.answer_revokes();
         self.step_membership(now);
+        self.publish_counts();
+    }
+
+    fn publish_counts(&self) {
+        let counts = self.tally.counts;
+        self.counts
+            .send_if_modified(|published| std::mem::replace(published, counts) != counts);
     }
 
     fn send_commits(&mut self) {

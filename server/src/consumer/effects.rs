@@ -13,6 +13,7 @@ use super::{
     handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
+    mutation::{self, Mutation},
 };
 use crate::broker::{self, Commit, ErrorKind, Placed};
 
@@ -46,7 +47,7 @@ impl Driver {
     /// What a lane holds and what is on its way to it both count in the budget.
     fn recount(&mut self, generation: Generation) {
         if let Some(entry) = self.lanes.get_mut(generation) {
-            let held = entry.bodies.retained() + entry.granted.bytes;
+            let held = entry.retained() + entry.granted.bytes;
             self.parts.budget.recount(entry.counted, held);
             entry.counted = held;
         }
@@ -114,9 +115,10 @@ impl Driver {
 
     /// A drain's last commit travels with the answer to the revoke.
     fn commit(&mut self, generation: Generation, position: Position) {
+        let seen = self.lanes.get(generation).and_then(|entry| entry.fetched);
         let commit = Commit {
             generation,
-            position,
+            position: mutation::position(position, seen),
         };
         match self.lanes.get_mut(generation) {
             Some(entry) if entry.lane.is_draining() => entry.last_commit = Some(commit),
@@ -129,8 +131,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
-        entry.bodies.clear();
-        entry.fetched = None;
+        entry.forget_fetched();
         entry.granted = Grant::default();
         entry.seek += 1;
         tracing::info!(
@@ -164,6 +165,10 @@ impl Driver {
         };
         let producer = Arc::clone(producer);
         let offset = given_up.offset;
+        if mutation::is_on(Mutation::SettleBeforeDeadLetter) {
+            let stored = DeadLetterOutcome::Stored;
+            entry.lane.handle_dead_letter(now, offset, stored);
+        }
         self.letters.push(Box::pin(async move {
             let spare = letter.clone();
             let mut result = producer.produce(letter).await;
@@ -200,9 +205,12 @@ impl Driver {
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
-                entry
+                let settled = entry
                     .lane
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Stored);
+                if let Some(cause) = settled {
+                    self.tally.given_up(cause);
+                }
                 if std::mem::take(&mut entry.held) {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
@@ -248,6 +256,7 @@ impl Driver {
     }
 
     fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
+        self.tally.given_up(cause);
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
@@ -290,16 +299,17 @@ impl Driver {
         if entry.failed {
             return;
         }
-        let records = entry.lane.room().saturating_sub(entry.granted.records);
+        let room = entry.gate.room(entry.lane.room());
+        let records = room.saturating_sub(entry.granted.records);
         let wants_records = records > 0 && entry.granted.records <= window / 2;
         let wants_bytes = entry.granted.records > 0 && entry.granted.bytes < LEAST_GRANT / 2;
         if !wants_records && !wants_bytes {
             entry.starved = false;
             return;
         }
-        let held = entry.bodies.retained() + entry.granted.bytes;
+        let held = entry.retained() + entry.granted.bytes;
         let lane_left = self.parts.subscription.window_bytes.saturating_sub(held);
-        let floor = LEAST_GRANT.saturating_sub(entry.bodies.retained());
+        let floor = LEAST_GRANT.saturating_sub(entry.retained());
         let wanted = match self.parts.budget.limit() / 2 / lanes.max(1) {
             share if share >= 4 * LEAST_GRANT => 4 * LEAST_GRANT,
             _ => LEAST_GRANT,

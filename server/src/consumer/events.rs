@@ -1,12 +1,13 @@
 //! What the consumer tells, carried to the lanes.
 
-use ackgate_lane::{CommitOutcome, Generation, Order, Position, SeekOutcome};
+use ackgate_lane::{CommitOutcome, Generation, Offset, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
     handle::{LaneLabel, NoticeKind, Outbound, State},
     inputs::notice,
     membership::Revoke,
+    mutation::{self, Mutation},
 };
 use crate::{
     broker::{self, Assigned, Chunk, ClusterState, ErrorKind, Event},
@@ -84,7 +85,12 @@ impl Driver {
         };
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
+                if mutation::is_on(Mutation::KeepLaneOverRevoke) {
+                    entry.drained = true;
+                    continue;
+                }
                 entry.lane.begin_drain(now, now.after(wait));
+                entry.gate.clear();
                 let news = notice(entry.label(), NoticeKind::Revoking, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
             }
@@ -95,6 +101,9 @@ impl Driver {
     /// Ends lanes. Those that were not drained in time give their credit back.
     pub(super) fn lanes_gone(&mut self, generations: &[Generation]) {
         let now = self.now();
+        if mutation::is_on(Mutation::KeepLaneOverRevoke) {
+            return;
+        }
         for generation in generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now);
@@ -114,6 +123,14 @@ impl Driver {
                 partition = entry.partition.partition,
                 "lane gone"
             );
+            if !self.tally.counts.is_empty() {
+                let counts = self.tally.counts;
+                tracing::info!(
+                    subscription = self.parts.subscription.name,
+                    ?counts,
+                    "records of the subscription so far"
+                );
+            }
             let news = notice(entry.label(), NoticeKind::Revoked, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
         }
@@ -140,21 +157,11 @@ impl Driver {
             self.log_is_shorter(chunk.generation, expected, first);
             return;
         }
-        let runs = broker::runs(&chunk.records);
-        let Some(last) = runs.last() else { return };
-        entry.fetched = Some(last.end());
-        let keys = match self.parts.subscription.policy.order {
-            Order::Key { .. } => chunk.records.iter().map(|record| record.key).collect(),
-            Order::None | Order::Lane { .. } => Vec::new(),
+        let Some(last) = chunk.records.last() else {
+            return;
         };
-        entry.bodies.insert(chunk);
-        let mut keys = keys.as_slice();
-        for run in runs {
-            let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
-            let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
-            keys = rest;
-            entry.lane.handle_fetched_keyed(now, run, these);
-        }
+        entry.fetched = Some(Offset::new(last.offset).next());
+        self.take_in(now, chunk);
     }
 
     /// Kafka's log is not the one that was committed for: it was truncated, or the

@@ -9,7 +9,7 @@ use ackgate_lane::{OffsetRange, Subscriber, Target, Verdict, VerdictResult};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use super::shown::Shown;
+use super::{counts::Counts, shown::Shown};
 use crate::{broker::ClusterState, config};
 
 /// The most that may be out to a subscriber.
@@ -279,6 +279,7 @@ pub struct Handle {
     pub(super) subscription: Arc<config::Subscription>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) state: watch::Receiver<State>,
+    pub(super) counts: watch::Receiver<Counts>,
 }
 
 /// How a subscription is.
@@ -303,6 +304,12 @@ impl Handle {
     #[must_use]
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// What became of records so far without a subscriber's doing.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        *self.counts.borrow()
     }
 
     /// Tells the driver something, waiting while it is busy.

@@ -11,6 +11,7 @@ use super::{
         VerdictAnswer,
     },
     lanes::Note,
+    mutation::{self, Mutation},
 };
 
 /// Answers to one message. Verdicts on long runs with a mixed past could ask for any
@@ -138,9 +139,27 @@ impl Driver {
             return;
         };
         let mut parts = Vec::with_capacity(1);
+        let verdict = mutation::verdict(verdict);
         entry
             .lane
             .handle_verdict(now, subscriber, target, verdict, &mut parts);
+        if mutation::is_on(Mutation::AcceptSuperseded) {
+            for other in self.subscribers.ids() {
+                if parts.iter().any(|p| p.result != VerdictResult::Applied) {
+                    parts.clear();
+                    let target = Target {
+                        delivery: None,
+                        ..target
+                    };
+                    entry
+                        .lane
+                        .handle_verdict(now, other, target, verdict, &mut parts);
+                }
+            }
+        }
+        if mutation::is_on(Mutation::HideProblems) {
+            return;
+        }
         match verdict {
             Verdict::Acked | Verdict::Released => {}
             Verdict::Rejected | Verdict::Failed { .. } => {

@@ -11,7 +11,7 @@ use ackgate_lane::{
     Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel};
+use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, mutation};
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
     config::Delivery,
@@ -33,6 +33,8 @@ pub(super) struct Entry {
     /// The number that verdicts name it by.
     number: u64,
     pub(super) bodies: Bodies,
+    /// Fetched and not shown to the lane yet.
+    pub(super) gate: Gate,
     /// By offset and, where each subscriber has its own say, by subscriber; an entry
     /// goes when its record is settled.
     notes: BTreeMap<(u64, Option<Subscriber>), Note>,
@@ -123,6 +125,18 @@ impl Entry {
         }
     }
 
+    /// Bytes of records that are fetched and not settled.
+    pub(super) const fn retained(&self) -> u64 {
+        self.bodies.retained() + self.gate.bytes()
+    }
+
+    /// Forgets what is fetched: it will be read again.
+    pub(super) fn forget_fetched(&mut self) {
+        self.bodies.clear();
+        self.gate.clear();
+        self.fetched = None;
+    }
+
     /// Keeps what was said about the records that a verdict applied to.
     pub(super) fn keep_notes(&mut self, from: Subscriber, parts: &[Answer], note: &Note) {
         let from = self.lane.is_broadcast().then_some(from);
@@ -183,6 +197,7 @@ impl Lanes {
             partition: assigned.partition,
             number,
             bodies: Bodies::default(),
+            gate: Gate::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),
             seek: 0,
@@ -199,6 +214,7 @@ impl Lanes {
             queued: false,
             timeout: None,
         };
+        mutation::number(number, generation.0);
         self.by_number.insert(number, generation);
         self.entries.insert(generation, entry);
         self.touch(generation);
@@ -276,7 +292,8 @@ impl Lanes {
         let Some(entry) = self.entries.get_mut(&generation) else {
             return;
         };
-        let timeout = entry.lane.poll_timeout();
+        let due = [entry.lane.poll_timeout(), entry.gate.due()];
+        let timeout = due.into_iter().flatten().min();
         if timeout != entry.timeout {
             if let Some(old) = entry.timeout {
                 self.timeouts.remove(&(old, generation));

@@ -7,6 +7,7 @@
 mod bodies;
 mod budget;
 mod cohort;
+mod counts;
 mod dead_letter;
 mod dispatch;
 mod driver;
@@ -16,15 +17,18 @@ mod events;
 mod handle;
 mod identities;
 mod inputs;
+mod intake;
 mod lanes;
 mod members;
 mod membership;
+pub(crate) mod mutation;
 mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
 
 pub use budget::Budget;
+pub use counts::Counts;
 #[cfg(test)]
 pub(crate) use dead_letter::PREFIX as DEAD_LETTER_PREFIX;
 pub use driver::{Parts, spawn};
@@ -32,5 +36,6 @@ pub use handle::{
     Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
     Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
+pub use intake::Wall;
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -12,6 +12,7 @@ use super::{
     bodies::Size,
     handle::{Attach, Credit, End, Outbound},
     identities::Identities,
+    mutation::{self, Mutation},
     shown::ShownSubscriber,
 };
 
@@ -91,7 +92,8 @@ impl Attached {
     }
 
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
-        let records = self.credit.records.saturating_sub(self.out.records);
+        let more = u64::from(mutation::is_on(Mutation::ExceedCredit));
+        let records = (self.credit.records + more).saturating_sub(self.out.records);
         let bytes = self.credit.bytes.saturating_sub(self.out.bytes);
         // A record larger than the whole credit goes out alone.
         let fits = first_record <= bytes || self.out.records == 0;

@@ -15,7 +15,7 @@ use regex::RegexBuilder;
 use super::{compile::Needs, subject::Name};
 
 /// Longest source.
-pub const SOURCE_BYTES: usize = 4096;
+pub(crate) const SOURCE_BYTES: usize = 4096;
 
 /// Brackets within brackets, and conditions within conditions.
 const NESTING: usize = 16;

@@ -11,7 +11,7 @@
 //!
 //! The value is not there: it is opaque to the gateway.
 //!
-//! **Invariants**: the source is at most [`SOURCE_BYTES`] long and is compiled once;
+//! **Invariants**: the source is at most 4096 bytes long and is compiled once;
 //! what an evaluation costs is bounded by `bounds`; nothing in a source or a record
 //! ends the process.
 
@@ -29,7 +29,8 @@ use std::{
 
 use cel::Value;
 
-pub use self::{bounds::SOURCE_BYTES, subject::Subject};
+pub(crate) use self::bounds::SOURCE_BYTES;
+pub use self::subject::Subject;
 
 /// A compiled expression. Clones share it.
 #[derive(Clone)]

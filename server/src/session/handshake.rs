@@ -6,7 +6,11 @@ use ackgate_proto::v1;
 use tonic::{Status, Streaming};
 
 use super::{convert, status::Reason};
-use crate::consumer::{Credit, Handle};
+use crate::{
+    config,
+    consumer::{Credit, Handle},
+    filter::{Filter, SOURCE_BYTES},
+};
 
 /// Time for the first message.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -51,7 +55,12 @@ pub(super) async fn receive(
         Err(status) => return Err(convert::input_broken(&status)),
     };
     match message.request {
-        Some(v1::subscribe_request::Request::Open(open)) => check(open, find),
+        Some(v1::subscribe_request::Request::Open(mut open)) => {
+            let expected = std::mem::take(&mut open.filter);
+            let opening = check(open, find)?;
+            filter(&expected, opening.handle.subscription()).await?;
+            Ok(opening)
+        }
         Some(
             v1::subscribe_request::Request::Credit(_)
             | v1::subscribe_request::Request::Settle(_)
@@ -60,6 +69,34 @@ pub(super) async fn receive(
         )
         | None => Err(Reason::OpenExpected.status("the first message must be Open")),
     }
+}
+
+/// Records are shared, so a subscriber's filter is the subscription's or none.
+async fn filter(expected: &str, subscription: &config::Subscription) -> Result<(), Status> {
+    let expected = expected.trim();
+    let ours = subscription.intake.filter.as_ref().map(Filter::source);
+    if expected.is_empty() || ours == Some(expected) {
+        return Ok(());
+    }
+    if expected.len() <= SOURCE_BYTES {
+        let source = expected.to_owned();
+        // It waits for a thread.
+        let compiled = tokio::task::spawn_blocking(move || Filter::compile(&source));
+        if let Ok(Err(invalid)) = compiled.await {
+            return Err(Reason::OpenInvalid.field("open.filter", &invalid.to_string()));
+        }
+    } else {
+        let text = format!("must have at most {SOURCE_BYTES} bytes");
+        return Err(Reason::OpenInvalid.field("open.filter", &text));
+    }
+    let text = if ours.is_some() {
+        "is not the filter of the subscription, whose subscribers share its records: leave it \
+         empty, or give the same"
+    } else {
+        "is given, and the subscription, whose subscribers share its records, has none: leave it \
+         empty"
+    };
+    Err(Reason::OptionsContradict.field("open.filter", text))
 }
 
 fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Opening, Status> {

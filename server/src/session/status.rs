@@ -27,6 +27,8 @@ pub enum Reason {
     EmptyRequest,
     /// No subscription of this name.
     UnknownSubscription,
+    /// An option of `Open` contradicts what the running subscription has.
+    OptionsContradict,
     /// A credit above the limits.
     CreditOutOfRange,
     /// More verdicts or extensions in one message than allowed; none was applied.
@@ -51,13 +53,14 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
         Self::OpenInvalid,
         Self::EmptyRequest,
         Self::UnknownSubscription,
+        Self::OptionsContradict,
         Self::CreditOutOfRange,
         Self::TooManyVerdicts,
         Self::ExtensionOutOfRange,
@@ -80,6 +83,7 @@ impl Reason {
             Self::OpenInvalid => "OPEN_INVALID",
             Self::EmptyRequest => "EMPTY_REQUEST",
             Self::UnknownSubscription => "UNKNOWN_SUBSCRIPTION",
+            Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::CreditOutOfRange => "CREDIT_OUT_OF_RANGE",
             Self::TooManyVerdicts => "TOO_MANY_VERDICTS",
             Self::ExtensionOutOfRange => "EXTENSION_OUT_OF_RANGE",
@@ -100,7 +104,7 @@ impl Reason {
             | Self::EmptyRequest
             | Self::CreditOutOfRange
             | Self::ExtensionOutOfRange => Code::InvalidArgument,
-            Self::AlreadyOpen => Code::FailedPrecondition,
+            Self::AlreadyOpen | Self::OptionsContradict => Code::FailedPrecondition,
             Self::OpenTimeout => Code::DeadlineExceeded,
             Self::UnknownSubscription => Code::NotFound,
             Self::TooManyVerdicts

@@ -1,7 +1,11 @@
 //! [`Gateway`]: one gateway of a run, made of the real driver and the real session
 //! code, without sockets.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,9 +16,12 @@ use super::{
     plan::{Plan, SUBSCRIPTION},
 };
 use crate::{
-    consumer::{self, Budget, Handle, Input, Parts},
+    consumer::{self, Budget, Handle, Input, Parts, Wall},
     session::{Gate, Service},
 };
+
+/// As [`super::cluster`] dates its records.
+const WRITTEN_MS: u64 = 1_700_000_000_000;
 
 /// A gateway, until it stops or dies.
 #[derive(Clone, Debug)]
@@ -40,6 +47,7 @@ impl Gateway {
             connect: Arc::clone(&node) as _,
             producer: writes.then(|| node as _),
             budget: budget.clone(),
+            wall: wall(history),
             origin: Instant::now(),
         });
         let gate = Gate::default();
@@ -73,4 +81,10 @@ impl Gateway {
             memory: self.budget.used(),
         });
     }
+}
+
+/// A clock that begins when the records were written and follows virtual time.
+fn wall(history: &History) -> Wall {
+    let history = history.clone();
+    Wall::new(move || UNIX_EPOCH + Duration::from_millis(WRITTEN_MS + history.now()))
 }

@@ -40,6 +40,7 @@ use self::{
     oracle::Violation,
     plan::Plan,
 };
+use crate::consumer::mutation::{self, Mutation};
 
 /// What a run left.
 struct Outcome {
@@ -51,8 +52,9 @@ struct Outcome {
 /// Virtual time after which a run has failed to end.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Runs one seed.
-fn run(seed: u64, aloud: bool) -> Outcome {
+/// Runs one seed, with a deliberate bug in the driver if one is named.
+fn run(seed: u64, aloud: bool, bug: Option<Mutation>) -> Outcome {
+    mutation::set(bug);
     let mut dice = Dice::new(seed);
     let plan = Plan::draw(&mut dice);
     if aloud {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{DeadLetter, Delivery, StartAt, Subscription};
+use crate::config::{DeadLetter, Delivery, Intake, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -121,6 +121,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         window_bytes: 1 << 20,
         linger: dice.ms(500, 20_000),
         revoke_drain,
+        intake: Intake::default(),
         cohort_grace: Duration::from_millis(dice.pick(&[0, 0, 0, 2000])),
         min_subscribers: dice.pick(&[1, 1, 1, 2]),
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {

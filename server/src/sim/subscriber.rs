@@ -18,6 +18,7 @@ use super::{
     manner::{Fate, Leaving, Manner},
     plan::{SUBSCRIPTION, TOPIC},
 };
+use crate::consumer::mutation::wire_lane;
 
 /// Words in one message.
 const TOGETHER: usize = 25;
@@ -95,6 +96,7 @@ pub(super) async fn run(
         max_message_bytes: manner.max_message_bytes,
         confirm: i32::from(manner.confirm),
         ack_deadline: manner.ack_deadline.and_then(|d| d.try_into().ok()),
+        ..v1::Open::default()
     };
     let now = history.now();
     let mut session = Session {
@@ -233,10 +235,14 @@ impl Session {
     async fn say(&mut self, words: Vec<Word>) -> bool {
         self.numbers += 1;
         let sequence = self.numbers;
+        let seen = |word: &Word| Word {
+            lane: wire_lane(word.lane),
+            ..word.clone()
+        };
         self.history.push(Event::Said {
             session: self.id,
             sequence,
-            words: words.clone(),
+            words: words.iter().map(seen).collect(),
         });
         let ask = match words.first().map(|word| word.saying) {
             Some(Saying::Extend(by)) => Ask::Extend(v1::Extend {
@@ -285,7 +291,7 @@ impl Session {
                     .map(|first| (first, news.last_offset.unwrap_or(first)));
                 self.history.push(Event::LaneNews {
                     session,
-                    lane: news.lane,
+                    lane: wire_lane(news.lane),
                     kind: news.kind().as_str_name().to_owned(),
                     range,
                 });
@@ -306,7 +312,7 @@ impl Session {
             let expected = super::cluster::value(batch.partition, offset);
             self.history.push(Event::Delivered {
                 session: self.id,
-                lane: batch.lane,
+                lane: wire_lane(batch.lane),
                 epoch: batch.epoch,
                 partition: batch.partition,
                 offset,
@@ -556,7 +562,7 @@ fn reply(answer: &v1::VerdictAnswer) -> Reply {
         v1::VerdictResult::Invalid | v1::VerdictResult::Unspecified => Told::Invalid,
     };
     Reply {
-        lane: answer.lane,
+        lane: wire_lane(answer.lane),
         first: answer.first_offset,
         last: answer.last_offset,
         result,

@@ -8,6 +8,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{Outcome, history, run};
+use crate::consumer::mutation::Mutation;
 
 /// Entries shown before the one that breaks a rule.
 const CONTEXT: usize = 12;
@@ -52,7 +53,7 @@ fn failures(first: u64, count: u64) -> Vec<String> {
                     if seed >= first + count {
                         return;
                     }
-                    let outcome = run(seed, false);
+                    let outcome = run(seed, false, None);
                     entries.fetch_add(outcome.history.len(), Ordering::Relaxed);
                     if !outcome.violations.is_empty() {
                         failed.lock().push((seed, failure(seed, &outcome)));
@@ -74,7 +75,7 @@ fn failures(first: u64, count: u64) -> Vec<String> {
 #[test]
 fn seeds_break_no_rule() {
     if let Some(seed) = number("ACKGATE_SIM_SEED") {
-        let outcome = run(seed, true);
+        let outcome = run(seed, true, None);
         eprintln!("history {:016x}", history::hash(&outcome.history));
         assert!(outcome.violations.is_empty(), "{}", failure(seed, &outcome));
         return;
@@ -93,7 +94,7 @@ fn seeds_break_no_rule() {
 #[test]
 fn same_seed_gives_the_same_history() {
     for seed in 1..=12 {
-        let (one, other) = (run(seed, false), run(seed, false));
+        let (one, other) = (run(seed, false, None), run(seed, false, None));
         let differ = one
             .history
             .iter()
@@ -106,4 +107,77 @@ fn same_seed_gives_the_same_history() {
             "seed {seed}"
         );
     }
+}
+
+/// Runs seeds with a bug switched on until the oracle sees one of `rules` broken.
+fn caught(bug: Mutation, rules: &[&str]) {
+    let mut other = Vec::new();
+    for seed in 1..=BUG_SEEDS {
+        let outcome = run(seed, false, Some(bug));
+        for violation in outcome.violations {
+            if rules.contains(&violation.rule) {
+                return;
+            }
+            other.push(format!("seed {seed}: {violation}"));
+        }
+    }
+    panic!("{bug:?} broke none of {rules:?} in {BUG_SEEDS} seeds; instead: {other:#?}");
+}
+
+/// Within so many seeds a bug has to show.
+const BUG_SEEDS: u64 = 100;
+
+#[test]
+fn committing_the_highest_position_seen_is_caught() {
+    caught(Mutation::CommitHighestSeen, &["L2"]);
+}
+
+#[test]
+fn settling_before_the_dead_letter_is_confirmed_is_caught() {
+    caught(Mutation::SettleBeforeDeadLetter, &["L2", "L3"]);
+}
+
+#[test]
+fn accepting_a_superseded_delivery_is_caught() {
+    caught(Mutation::AcceptSuperseded, &["L4"]);
+}
+
+#[test]
+fn keeping_a_lane_over_a_revoke_is_caught() {
+    caught(Mutation::KeepLaneOverRevoke, &["L4"]);
+}
+
+#[test]
+fn counting_released_as_an_attempt_is_caught() {
+    caught(Mutation::CountReleased, &["L10", "L3"]);
+}
+
+#[test]
+fn taking_a_loss_for_an_ack_is_caught() {
+    caught(Mutation::AckOnLoss, &["L2"]);
+}
+
+#[test]
+fn handing_out_more_than_the_credit_is_caught() {
+    caught(Mutation::ExceedCredit, &["L8"]);
+}
+
+#[test]
+fn redelivering_before_the_delay_is_over_is_caught() {
+    caught(Mutation::IgnoreDelay, &["L10"]);
+}
+
+#[test]
+fn handing_a_record_to_two_at_once_is_caught() {
+    caught(Mutation::HandOutTwice, &["L10"]);
+}
+
+#[test]
+fn forgetting_a_failed_record_is_caught() {
+    caught(Mutation::ForgetFailed, &["L2"]);
+}
+
+#[test]
+fn hiding_that_a_verdict_changed_nothing_is_caught() {
+    caught(Mutation::HideProblems, &["L4", "L5"]);
 }

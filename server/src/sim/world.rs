@@ -235,7 +235,16 @@ impl World {
         if self.gateways.lock().is_empty() {
             self.start_gateway();
         }
-        let patients = self.plan.clients.min(3);
+        let least = u64::from(self.plan.subscription.min_subscribers);
+        if least > 1 {
+            // Spread over gateways there might be too few at each, which is as asked.
+            let others = self.gateways.lock().split_off(1);
+            for gateway in others {
+                let history = self.history.clone();
+                tokio::spawn(async move { gateway.stop(Duration::ZERO, &history).await });
+            }
+        }
+        let patients = self.plan.clients.min(3).max(least);
         for _ in 0..patients {
             tokio::spawn(Arc::clone(self).patient(dice.fork()));
         }

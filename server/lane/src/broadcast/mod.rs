@@ -185,6 +185,20 @@ impl Broadcast {
         records
     }
 
+    /// Records of `range`, which exist, are too old already: they are received, and
+    /// those that were never handed out never will be. Returns how many.
+    pub fn handle_expired_on_arrival(
+        &mut self,
+        now: Time,
+        range: OffsetRange,
+        then: OnExpired,
+    ) -> u64 {
+        self.trunk.handle_fetched(now, range);
+        let records = self.trunk.handle_expired(now, range, then);
+        self.pump(now);
+        records
+    }
+
     /// As [`Lane::handle_expired`], for records that were about to go to `subscriber`:
     /// it counts as having refused them, or acked them if they are dropped.
     pub fn handle_expired(

@@ -373,7 +373,10 @@ fn a_late_refusal_above_a_voided_record_does_not_hold_back_the_seek() {
     let mut bench = Bench::new(in_lane_order());
     bench.fetched(0, 2).deliver(A, 0, 2);
     bench.extend(A, (1, 1), 60_000);
-    bench.until(DEADLINE).ack(A, 0, 0).applied(A, 2, 2, Rejected);
+    bench
+        .until(DEADLINE)
+        .ack(A, 0, 0)
+        .applied(A, 2, 2, Rejected);
     let again = bench.until(DEADLINE + 5000).effects();
     assert!(again.contains(&seek(1)), "{again:?}");
     bench.sought(Done).fetched(1, 2);
@@ -388,7 +391,10 @@ fn l7_a_late_refusal_whose_record_has_vanished_is_released_and_reported() {
     let mut bench = Bench::new(in_lane_order());
     bench.fetched(0, 2).deliver(A, 0, 2);
     bench.extend(A, (1, 1), 60_000);
-    bench.until(DEADLINE).ack(A, 0, 0).applied(A, 2, 2, Rejected);
+    bench
+        .until(DEADLINE)
+        .ack(A, 0, 0)
+        .applied(A, 2, 2, Rejected);
     bench.until(DEADLINE + 5000).sought(Done).quiet();
     bench.fetched(1, 1).fetched(3, 3);
     let lost = Effect::Lost { range: range(2, 2) };

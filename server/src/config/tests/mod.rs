@@ -7,6 +7,7 @@ use super::{Config, Problem, parse};
 mod addresses;
 mod documents;
 mod environment;
+mod intake;
 mod limits;
 mod properties;
 mod rules;

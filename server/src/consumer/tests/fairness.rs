@@ -225,6 +225,7 @@ async fn a_lane_that_waits_for_memory_says_so() {
         connect: Arc::new(broker.clone()),
         producer: Some(Arc::new(broker.clone())),
         budget: budget.clone(),
+        wall: Wall::system(),
         origin: Instant::now(),
     });
     let mut peer = attach(&handle, 1, 2000, 64 << 20).await;

@@ -46,6 +46,7 @@ fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order) -> Handle
         producer: Some(Arc::new(memory.clone())),
         budget,
         origin: Instant::now(),
+        wall: Wall::system(),
     })
 }
 fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
@@ -306,6 +307,7 @@ async fn grants_stay_within_the_budget() {
         producer: None,
         budget: Budget::new(limit),
         origin: Instant::now(),
+        wall: Wall::system(),
     });
     let _peer = Peer::attach(&handle, 1, 100).await;
     raw.say(Event::Assigned(

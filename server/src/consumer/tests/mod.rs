@@ -19,6 +19,7 @@ mod commit;
 mod delivery;
 mod fairness;
 mod hostile;
+mod intake;
 mod key_order;
 mod lane_order;
 mod ownership;
@@ -26,7 +27,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{DeadLetter, Delivery, StartAt, Subscription},
+    config::{DeadLetter, Delivery, Intake, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -64,6 +65,7 @@ fn configured(order: Order) -> Subscription {
         delivery: Delivery::Competing,
         policy: policy(order),
         window_bytes: 1 << 20,
+        intake: Intake::default(),
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         cohort_grace: Duration::ZERO,
@@ -91,6 +93,7 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
         producer: Some(Arc::new(broker.clone())),
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
+        wall: Wall::system(),
     })
 }
 

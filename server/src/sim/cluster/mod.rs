@@ -133,8 +133,8 @@ impl Cluster {
         let logs = (0..plan.partitions)
             .map(|partition| (partition, Log::default()))
             .collect();
-        // Numbers of lanes are small, so that a liar may hit one.
-        let next_lane = dice.between(1, 5);
+        // Above what liars take for the number of a lane.
+        let next_lane = dice.between(1000, 9000);
         let state = State {
             dice,
             logs,

@@ -72,3 +72,21 @@ fn l9_what_was_said_above_an_unsettled_record_counts_when_its_subscriber_leaves(
     );
     assert_eq!(bench.floor(), 2);
 }
+
+#[test]
+fn a_record_that_comes_late_from_below_does_not_lock_a_failing_subscriber() {
+    let policy = Policy {
+        max_attempts: 2,
+        ..in_lane_order()
+    };
+    let mut bench = Bench::new(policy, &[A]);
+    bench.fetched(0, 0).joined(B).fetched(1, 1);
+    assert_eq!(bench.take(B), [(1, 1, 1)]);
+    bench.applied(B, 1, 1, failed_for(0)).until(1).fetched(2, 2);
+    assert_eq!(bench.take(B), [(1, 1, 2), (2, 2, 1)]);
+    // 0 had only A, which leaves it to B, below what B has out.
+    bench.closed(A);
+    bench.applied(B, 1, 1, failed_for(0));
+    bench.applied(B, 2, 2, failed_for(0)).until(2);
+    assert_eq!(bench.take(B).first(), Some(&(0, 0, 1)), "B goes on");
+}

@@ -74,6 +74,7 @@ pub(in crate::broker::kafka) fn subscription(
         },
         window_bytes: 1 << 26,
         linger: Duration::ZERO,
+        intake: crate::config::Intake::default(),
         revoke_drain: Duration::from_secs(5),
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,

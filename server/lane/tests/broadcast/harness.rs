@@ -1,0 +1,364 @@
+//! Gives both the same inputs and compares.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use ackgate_lane::{
+    Answer, Backoff, Broadcast, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation,
+    Offset, OffsetRange, OnReject, Order, Policy, Position, Sharing, Start, Subscriber, Target,
+    Time, Verdict, VerdictResult, Window,
+};
+
+use crate::{
+    Command, Word,
+    model::{Fate, Model},
+};
+
+const DEADLINE: u64 = 500;
+const GRACE: u64 = 2_000;
+
+pub(crate) struct Harness {
+    lane: Broadcast,
+    model: Model,
+    is_exact: bool,
+    now: u64,
+    settled: BTreeSet<u64>,
+    /// Asked for and not answered.
+    letters: Vec<u64>,
+    committed: u64,
+    pub(crate) saw: Saw,
+}
+
+/// How often things came about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Saw {
+    settled: u64,
+    rejected: u64,
+    exhausted: u64,
+    withdrawn: u64,
+    again_to_others: u64,
+    returned_to_debts: u64,
+}
+
+impl Harness {
+    pub(crate) fn new(order: Order) -> Self {
+        // No wait at all: what comes back is ready at the next look.
+        let backoff = Backoff {
+            initial: Duration::ZERO,
+            factor: 1.0,
+            max: Duration::ZERO,
+        };
+        let policy = Policy {
+            order,
+            ack_deadline: Duration::from_millis(DEADLINE),
+            max_attempts: 2,
+            max_deliveries: 1_000,
+            backoff,
+            on_reject: OnReject::DeadLetter,
+            dead_letter_backoff: backoff,
+            window: Window {
+                records: 1_000,
+                span: 1_000,
+            },
+            commit_interval: Duration::from_millis(100),
+            commit_settlements: 5,
+        };
+        let sharing = Sharing {
+            cut_off_after: None,
+            absent_grace: Duration::from_millis(GRACE),
+        };
+        let start = Start {
+            generation: Generation(1),
+            epoch: Epoch(0),
+            position: Some(Position::new(0)),
+            committed: true,
+            seed: 3,
+        };
+        let model = Model {
+            max_attempts: policy.max_attempts,
+            ..Model::default()
+        };
+        Self {
+            lane: Broadcast::new(policy, sharing, start),
+            model,
+            is_exact: order == Order::None,
+            now: 0,
+            settled: BTreeSet::new(),
+            letters: Vec::new(),
+            committed: 0,
+            saw: Saw::default(),
+        }
+    }
+
+    pub(crate) fn run(&mut self, command: &Command) {
+        match *command {
+            Command::Fetch(count, gap) => {
+                let first = self.model.next + gap;
+                let range = OffsetRange::new(Offset::new(first), Position::new(first + count));
+                let range = range.expect("not empty");
+                self.lane.handle_fetched(self.time(), range);
+                self.model.fetch(first, count);
+            }
+            Command::Join(who) => {
+                self.saw.returned_to_debts += u64::from(self.model.absent.contains_key(&who));
+                let (now, who_is) = (self.time(), Subscriber(who));
+                self.lane.handle_subscriber_joined(now, who_is);
+                self.model.join(who);
+            }
+            Command::Close(who) => {
+                self.lane
+                    .handle_subscriber_closed(self.time(), Subscriber(who));
+                let before = self.model.with_fate(Fate::Open);
+                let had: BTreeSet<u64> = self.decided_nothing(&before, who);
+                self.model.close(who);
+                let after = self.model.with_fate(Fate::Open);
+                self.saw.again_to_others += had.intersection(&after).count() as u64;
+            }
+            Command::Lose(who) => {
+                self.lane
+                    .handle_subscriber_lost(self.time(), Subscriber(who));
+                self.model.lose(who, self.now + GRACE);
+            }
+            Command::Take(who, count) => self.take(who, count),
+            Command::Say(who, skip, count, word) => self.say(who, skip, count, word),
+            Command::Pass(ms) => self.pass(ms),
+            Command::Letter(is_stored) => self.letter(is_stored),
+        }
+        self.settle_down();
+    }
+
+    /// Open records that nobody but `who` has anything to do with.
+    fn decided_nothing(&self, open: &BTreeSet<u64>, who: u64) -> BTreeSet<u64> {
+        let alone = |offset: &&u64| {
+            let cells = &self.model.records[offset].cells;
+            cells.len() == 1 && cells.contains_key(&who)
+        };
+        open.iter().filter(alone).copied().collect()
+    }
+
+    fn take(&mut self, who: u64, count: u64) {
+        let mut left = count;
+        while left > 0
+            && let Some(ready) = self.lane.ready_for(Subscriber(who))
+        {
+            let end = ready.range.first().get() + left.min(ready.range.len());
+            let range = OffsetRange::new(ready.range.first(), Position::new(end));
+            let range = range.expect("not empty");
+            let deadline = Duration::from_millis(DEADLINE);
+            let (now, to) = (self.time(), Subscriber(who));
+            self.lane.handle_dispatched(now, to, range, deadline);
+            self.lane.handle_sent(now, to, range);
+            for offset in range.first().get()..end {
+                if self.is_exact {
+                    assert!(
+                        self.model.ready(who).contains(&offset),
+                        "L14: {offset} is not for {who}: {:?}",
+                        self.model.records.get(&offset)
+                    );
+                }
+                self.model.take(who, offset, self.now + DEADLINE);
+            }
+            left -= range.len();
+        }
+    }
+
+    fn say(&mut self, who: u64, skip: u64, count: u64, word: Word) {
+        let first = self.model.floor() + skip;
+        let range = OffsetRange::new(Offset::new(first), Position::new(first + count));
+        let target = Target {
+            range: range.expect("not empty"),
+            delivery: None,
+        };
+        let verdict = match word {
+            Word::Ack => Verdict::Acked,
+            Word::Reject => Verdict::Rejected,
+            Word::Fail => Verdict::Failed { retry_after: None },
+            Word::Release => Verdict::Released,
+        };
+        let mut answers: Vec<Answer> = Vec::new();
+        let (now, from) = (self.time(), Subscriber(who));
+        self.lane
+            .handle_verdict(now, from, target, verdict, &mut answers);
+        let applied = |offset: u64| {
+            let of = |answer: &&Answer| answer.range.contains(Offset::new(offset));
+            let answer = answers.iter().find(of);
+            answer.is_some_and(|answer| answer.result == VerdictResult::Applied)
+        };
+        for offset in first..first + count {
+            if !self.model.records.contains_key(&offset) {
+                continue;
+            }
+            let counts = self.model.say(who, offset, word);
+            // One answer covers a run with what lies between, so only this way round;
+            // that nothing else changed is compared.
+            if self.is_exact && counts {
+                assert!(applied(offset), "{word:?} of {who} on {offset}");
+            }
+        }
+        self.model.follow();
+    }
+
+    fn pass(&mut self, ms: u64) {
+        let end = self.now + ms;
+        while let Some(time) = self.lane.poll_timeout()
+            && time.0.as_millis() <= u128::from(end)
+        {
+            let at = u64::try_from(time.0.as_millis()).expect("small times");
+            self.now = self.now.max(at);
+            self.settle_down();
+            assert!(self.lane.poll_timeout() > Some(time) || self.lane.poll_timeout().is_none());
+        }
+        self.now = end;
+    }
+
+    fn letter(&mut self, is_stored: bool) {
+        if self.letters.is_empty() {
+            return;
+        }
+        let offset = self.letters.remove(0);
+        let outcome = if is_stored {
+            DeadLetterOutcome::Stored
+        } else {
+            DeadLetterOutcome::Failed
+        };
+        self.lane
+            .handle_dead_letter(self.time(), Offset::new(offset), outcome);
+        if is_stored {
+            self.model.stored(offset);
+        }
+    }
+
+    /// What is due now happens, and effects are carried out.
+    fn settle_down(&mut self) {
+        self.lane.handle_timeout(self.time());
+        self.model.pass(self.now);
+        while let Some(effect) = self.lane.poll_effect() {
+            self.carry_out(effect);
+        }
+        if let Err(violation) = self.lane.check() {
+            panic!("{violation}");
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Settled { range } => {
+                for offset in range.first().get()..range.end().get() {
+                    assert!(self.settled.insert(offset), "L5: {offset} settles twice");
+                    self.saw.settled += 1;
+                    assert!(
+                        !self.letters.contains(&offset),
+                        "L3: {offset} settles before its dead letter is answered"
+                    );
+                }
+            }
+            Effect::DeadLetter { offset, cause, .. } => {
+                let offset = offset.get();
+                assert!(!self.letters.contains(&offset), "asked for twice: {offset}");
+                match cause {
+                    Cause::Rejected => self.saw.rejected += 1,
+                    _ => self.saw.exhausted += 1,
+                }
+                self.letters.push(offset);
+            }
+            Effect::Commit { position } => {
+                assert!(position.get() >= self.committed, "L1");
+                let floor = self.lane.floor().expect("a floor");
+                assert!(position <= floor, "L2: {position} above {floor}");
+                self.committed = position.get();
+                self.lane
+                    .handle_commit(self.time(), position, CommitOutcome::Done);
+            }
+            Effect::Withdrawn { .. } => self.saw.withdrawn += 1,
+            Effect::Returned { .. } => {}
+            Effect::Seek { .. }
+            | Effect::Skipped { .. }
+            | Effect::Lost { .. }
+            | Effect::Dropped { .. }
+            | Effect::CutOff { .. }
+            | Effect::Drained => panic!("{effect:?} has no place here"),
+        }
+    }
+
+    /// The lane and the model say the same.
+    pub(crate) fn compare(&self) {
+        let model = &self.model;
+        assert_eq!(self.settled, model.with_fate(Fate::Settled), "settled");
+        assert_eq!(
+            self.lane.floor().map(Position::get),
+            Some(model.floor()),
+            "L2"
+        );
+        let asked: BTreeSet<u64> = self.letters.iter().copied().collect();
+        let wanted = model.with_fate(Fate::DeadLettering);
+        assert!(asked.is_subset(&wanted), "{asked:?} {wanted:?}");
+        for offset in &wanted {
+            assert!(self.lane.refusal(Offset::new(*offset)).is_some());
+        }
+        for who in 1..4 {
+            let ready = self.lane.ready_for(Subscriber(who));
+            let first = ready.map(|ready| ready.range.first().get());
+            let expected = model.ready(who).first().copied();
+            assert_eq!(first, expected, "what is next for {who}: {model:?}");
+        }
+    }
+
+    /// Everybody goes or acks: everything settles, once.
+    pub(crate) fn complete(&mut self) {
+        for who in 1..4 {
+            self.run(&Command::Lose(who));
+        }
+        self.run(&Command::Pass(GRACE * 2));
+        let last = self.model.next.max(1) + 1;
+        self.run(&Command::Join(9));
+        for _ in 0..20 {
+            self.run(&Command::Take(9, last));
+            let target = Target {
+                range: OffsetRange::new(Offset::new(0), Position::new(last)).expect("not empty"),
+                delivery: None,
+            };
+            let (now, nine) = (self.time(), Subscriber(9));
+            self.lane
+                .handle_verdict(now, nine, target, Verdict::Acked, &mut Vec::new());
+            for offset in 0..last {
+                self.model.say(9, offset, Word::Ack);
+            }
+            self.model.follow();
+            self.settle_down();
+            while !self.letters.is_empty() {
+                self.run(&Command::Letter(true));
+            }
+            self.run(&Command::Pass(1));
+        }
+        let all: BTreeSet<u64> = self.model.records.keys().copied().collect();
+        assert_eq!(self.settled, all, "everything settles");
+        self.run(&Command::Pass(1_000));
+        assert_eq!(self.committed, self.model.next, "and is committed");
+    }
+
+    fn time(&self) -> Time {
+        Time(Duration::from_millis(self.now))
+    }
+}
+
+impl Saw {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.settled += other.settled;
+        self.rejected += other.rejected;
+        self.exhausted += other.exhausted;
+        self.withdrawn += other.withdrawn;
+        self.again_to_others += other.again_to_others;
+        self.returned_to_debts += other.returned_to_debts;
+    }
+
+    pub(crate) fn expect_all(&self) {
+        let least = [
+            self.settled,
+            self.rejected,
+            self.exhausted,
+            self.withdrawn,
+            self.again_to_others,
+            self.returned_to_debts,
+        ];
+        assert!(least.iter().all(|count| *count >= 10), "{self:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! [`Counts`]: what became of a subscription's records without a subscriber's doing.
+
+/// Records since the subscription's driver started, over all lanes. A lane that comes
+/// anew counts again what it had not committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Settled because the filter said no.
+    pub filtered: u64,
+    /// Handed out, or content-checked, although the filter could say nothing about them.
+    pub filter_failures: u64,
+    /// Too old before they were handed out; dead letters count once Kafka has them.
+    pub expired: u64,
+    /// Whose content was refused: dead letters that Kafka has, and dropped ones.
+    pub content_rejected: u64,
+    /// Settled because their content is not what it should be.
+    pub content_skipped: u64,
+    /// Handed out although their content is not what it should be.
+    pub content_delivered: u64,
+}
+
+impl Counts {
+    /// Whether there is anything to tell.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -135,7 +135,8 @@ fn numbers(facts: &Facts<'_>, new: &New, complain: &mut impl FnMut(&'static str,
 pub(super) fn most_attempts(facts: &Facts<'_>, lane: u64, offset: u64, delivery: u32) -> u32 {
     let place = (lane, offset);
     let claims = or_empty(&facts.claims, &place);
-    let uses = or_empty(&facts.handed_over, &place).iter().filter(|old| {
+    let all = or_empty(&facts.handed_over, &place);
+    let uses = all.iter().filter(|old| {
         let deadline = facts.sessions.get(&old.session).map_or(0, |s| s.deadline);
         // A verdict without a number also counts for what its session has not read yet.
         let reaches =
@@ -148,7 +149,7 @@ pub(super) fn most_attempts(facts: &Facts<'_>, lane: u64, offset: u64, delivery:
         });
         old.since <= facts.now
             && old.delivery < delivery
-            && (failed || facts.now >= old.safe_until(deadline, claims))
+            && (failed || facts.now >= old.safe_until(deadline, claims, all))
     });
     let blind = facts.blindly(place, |said| matches!(said, Saying::Failed(_)));
     1 + count(uses.count() + blind)
@@ -208,8 +209,9 @@ fn too_early(facts: &Facts<'_>, new: &New, complain: &mut impl FnMut(&'static st
     let holder = facts.sessions.get(&old.session);
     let over = holder.is_some_and(|s| s.over.is_some());
     let deadline = holder.map_or(0, |s| s.deadline);
+    let all = or_empty(&facts.handed_over, &place);
     let cut = matches!(facts.ending(old.session), Some(Ending::Told(Some(_))));
-    if own.is_empty() && !over && !cut && facts.now < old.safe_until(deadline, claims) {
+    if own.is_empty() && !over && !cut && facts.now < old.safe_until(deadline, claims, all) {
         complain(
             "L10",
             format!("session {} still has it, since #{}", old.session, old.index),

@@ -428,23 +428,33 @@ impl Session {
 
 impl Delivery {
     /// Until when its holder certainly has it if nothing is said: it may expire from
-    /// then on. `claims` are those about its record.
-    pub(super) fn safe_until(&self, deadline: u64, claims: &[Claim]) -> u64 {
+    /// then on. `claims` and `all` are those about its record.
+    pub(super) fn safe_until(&self, deadline: u64, claims: &[Claim], all: &[Self]) -> u64 {
         let plain = self.since + deadline;
-        let mut extends = claims.iter().filter_map(|claim| match claim.saying {
-            Saying::Extend(by) if claim.session == self.session && claim.index > self.index => {
-                Some((claim.at + by, claim.became))
-            }
-            _ => None,
-        });
-        match (extends.next(), extends.next()) {
-            (None, _) => plain,
-            (Some((until, Became::Applied(_))), None) => until,
-            (Some((until, _)), None) => plain.min(until),
-            // Several may have been applied in parts: the least that any gives.
-            (Some((first, _)), Some((second, _))) => extends
-                .map(|(until, _)| until)
-                .fold(plain.min(first).min(second), u64::min),
+        let newer = |at: u64| {
+            all.iter().any(|other| {
+                other.session == self.session && other.delivery > self.delivery && other.since <= at
+            })
+        };
+        let extends: Vec<(u64, bool)> = claims
+            .iter()
+            .filter(|claim| claim.session == self.session && claim.index > self.index)
+            .filter_map(|claim| match claim.saying {
+                Saying::Extend(by) => {
+                    let applied = matches!(claim.became, Became::Applied(_));
+                    Some((claim.at + by, applied && !newer(claim.at)))
+                }
+                _ => None,
+            })
+            .collect();
+        match extends.as_slice() {
+            [] => plain,
+            [(until, true)] => *until,
+            // Some may not have been applied, or to another delivery: the least.
+            several => several
+                .iter()
+                .map(|(until, _)| *until)
+                .fold(plain, u64::min),
         }
     }
 }

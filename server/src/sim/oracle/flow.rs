@@ -43,7 +43,11 @@ pub(super) fn check_credit(facts: &Facts<'_>, event: &Event, found: &mut Vec<Vio
     if let Some(places) = facts.out.get(id) {
         for (place, delivery) in places {
             let claims = or_empty(&facts.claims, place);
-            let safe = delivery.safe_until(session.deadline, claims);
+            let safe = delivery.safe_until(
+                session.deadline,
+                claims,
+                or_empty(&facts.handed_over, place),
+            );
             // In lane order an expiry voids what lies above it.
             let voided = ordered && place.0 == *lane;
             if *place != (*lane, *offset) && facts.now < safe && !voided {

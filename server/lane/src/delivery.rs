@@ -43,6 +43,7 @@ impl Lane {
                     ..slot
                 };
                 lane.keys.give(piece, Some(subscriber));
+                lane.maps.note_handed_out(piece);
                 lane.window.set(
                     piece,
                     slot.with(State::Dispatched {
@@ -149,6 +150,9 @@ impl Lane {
         if wait == Wait::No || late.is_some() {
             // It had the record and has done nothing with it: its key may move.
             self.keys.give(piece, None);
+        }
+        if self.maps.are_on() {
+            self.commits.tried();
         }
         if let Some(cause) = self.exhausted(slot) {
             self.give_up(piece, slot, cause, late);

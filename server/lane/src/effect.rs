@@ -39,11 +39,20 @@ pub enum Return {
 /// One thing to do, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Commit `position`, then say how it went with `handle_commit`. The lane
-    /// never asks for a second one before the first is answered, except on drain.
+    /// Commit `position` with the map that [`Lane::commit_map`](crate::Lane::commit_map)
+    /// gives for `serial`, then say how it went with `handle_commit`. The lane never
+    /// asks for a second one before the first is answered, except on drain.
     Commit {
         /// The floor.
         position: Position,
+        /// Number of the request.
+        serial: u64,
+    },
+    /// A broker takes no metadata as large as that of the last commit: the position is
+    /// committed without it, and later maps have less room. To be reported.
+    MapRefused {
+        /// The most bytes of a map from now on; 0: none is written any more.
+        most_bytes: usize,
     },
     /// Seek to `to`, forget all bodies at and above it, then say how it went with
     /// `handle_seek`. Nothing fetched before the seek may be passed in after it.

@@ -108,7 +108,9 @@ impl Lane {
             }
             from = piece.end();
             match slot.state {
-                State::Unread { .. } => lane.admit(piece, slot),
+                State::Unread { .. } => {
+                    lane.line_up(piece, slot, keys, |lane, part| lane.admit(part, slot))
+                }
                 State::Settled { .. } => lane.effects.skipped(piece),
                 State::Ready { .. }
                 | State::Behind

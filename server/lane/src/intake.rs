@@ -60,7 +60,9 @@ impl Lane {
         }
         let mut records = 0;
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Ready { .. }) && concerns(slot) {
+            // Key order: what waits behind an earlier record of its key was not out either.
+            let is_in_line = matches!(slot.state, State::Ready { .. } | State::Behind);
+            if is_in_line && concerns(slot) {
                 records += piece.len();
                 act(lane, piece, slot);
             }

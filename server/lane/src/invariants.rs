@@ -96,7 +96,7 @@ pub fn check(lane: &Lane) -> Result<(), Violation> {
         return broken(L9, what);
     }
     match lane.policy.order {
-        Order::None | Order::Key { .. } if lane.rewind != Rewind::None || counts.unread > 0 => {
+        Order::None | Order::Key { .. } if lane.rewind != Rewind::None || lane.reads_again() => {
             broken(L14, "one record's failure makes others be read again")
         }
         Order::Lane { .. } if counts.delayed > 0 => {

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::{
-    Answer, Broadcast, Cause, CommitOutcome, Counts, DeadLetterOutcome, Debt, Effect, Epoch,
-    Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
+    Answer, Broadcast, Cause, CommitOutcome, Confirmation, Counts, DeadLetterOutcome, Debt, Effect,
+    Epoch, Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
     SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
 };
 
@@ -65,11 +65,18 @@ impl Kind {
 
     /// Records of `range`, which exist and need not have been passed in before, are
     /// nothing that may be handed out: they go the way of rejected records. Returns how
-    /// many.
-    pub fn handle_unfit(&mut self, now: Time, range: OffsetRange, cause: Cause) -> u64 {
+    /// many. `keys` are those of [`Lane::handle_fetched_keyed`]: in key order later
+    /// records of a key wait until the dead letter of an unfit one is stored.
+    pub fn handle_unfit(
+        &mut self,
+        now: Time,
+        range: OffsetRange,
+        keys: &[Option<u64>],
+        cause: Cause,
+    ) -> u64 {
         match self {
             Self::Competing(lane) => {
-                lane.handle_fetched(now, range);
+                lane.handle_fetched_keyed(now, range, keys);
                 lane.handle_unfit(now, range, cause)
             }
             Self::Broadcast(lane) => lane.handle_unfit(now, range, cause),
@@ -77,23 +84,25 @@ impl Kind {
     }
 
     /// Records of `range`, which exist and need not have been passed in before, are too
-    /// old already: those that were never handed out never will be. Returns how many.
+    /// old: those that were never handed out never will be. Returns how many. `keys` as
+    /// for [`Self::handle_unfit`].
     pub fn handle_expired_on_arrival(
         &mut self,
         now: Time,
         range: OffsetRange,
+        keys: &[Option<u64>],
         then: OnExpired,
     ) -> u64 {
         match self {
             Self::Competing(lane) => {
-                lane.handle_fetched(now, range);
+                lane.handle_fetched_keyed(now, range, keys);
                 lane.handle_expired(now, range, then)
             }
             Self::Broadcast(lane) => lane.handle_expired_on_arrival(now, range, then),
         }
     }
 
-    /// As [`Lane::handle_expired`], for what was about to go to `subscriber`.
+    /// As [`Lane::handle_expired`], for what was fetched and about to go to `subscriber`.
     pub fn handle_expired(
         &mut self,
         now: Time,
@@ -201,8 +210,8 @@ impl Kind {
     }
 
     /// As [`Lane::handle_commit`].
-    pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
-        both!(self.handle_commit(now, position, outcome));
+    pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
+        both!(self.handle_commit(now, serial, outcome));
     }
 
     /// As [`Lane::handle_seek`]. A broadcast never asks for a seek.
@@ -211,6 +220,22 @@ impl Kind {
             Self::Competing(lane) => lane.handle_seek(now, outcome),
             Self::Broadcast(_) => {}
         }
+    }
+
+    /// As [`Lane::commit_map`].
+    #[must_use]
+    pub fn commit_map(&self, serial: u64) -> Option<&[u8]> {
+        both!(self.commit_map(serial))
+    }
+
+    /// As [`Lane::confirm`].
+    pub fn confirm(&mut self, now: Time, token: u64, ranges: Vec<OffsetRange>) {
+        both!(self.confirm(now, token, ranges));
+    }
+
+    /// As [`Lane::poll_confirmation`].
+    pub fn poll_confirmation(&mut self) -> Option<Confirmation> {
+        both!(self.poll_confirmation())
     }
 
     /// As [`Lane::commit_start`].

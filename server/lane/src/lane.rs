@@ -5,11 +5,13 @@
 //! share: the state, the time, and the turn that ends each of them.
 
 use crate::{
-    Effect, Epoch, Generation, Offset, OffsetRange, Policy, Position, Return, Time,
+    Effect, Epoch, Generation, MapStart, Offset, OffsetRange, Policy, Position, Return, Time,
     commit::Commits,
+    confirm::Confirmations,
     effect::Queue,
     jitter::Jitter,
     keys::Keys,
+    maps::{self, Maps},
     memory::{Ended, Refusals},
     rewind::Rewind,
     slot::State,
@@ -17,11 +19,11 @@ use crate::{
 };
 
 /// Where a lane begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Start {
     /// This assignment.
     pub generation: Generation,
-    /// The lane's history.
+    /// The lane's history; one that a restored map names is later or the same.
     pub epoch: Epoch,
     /// The committed position, or where reading begins; `None` if that is known
     /// only from the first record.
@@ -31,6 +33,8 @@ pub struct Start {
     pub committed: bool,
     /// Seed of the jitter: the same inputs and seed give the same effects.
     pub seed: u64,
+    /// Ack maps: what was read of one, and what may be written.
+    pub map: MapStart,
 }
 
 /// How a commit went.
@@ -40,6 +44,8 @@ pub enum CommitOutcome {
     Done,
     /// Kafka does not have it; the lane asks again later.
     Failed,
+    /// Kafka does not have it, because a broker takes no metadata of this size.
+    MetadataTooLarge,
 }
 
 /// How a dead letter went.
@@ -65,8 +71,10 @@ pub enum SeekOutcome {
 pub struct Lane {
     /// Fixed for the lane's life.
     pub(crate) policy: Policy,
-    /// Which assignment and history this is; for its owner's eyes.
-    start: Start,
+    /// Which assignment this is; for its owner's eyes.
+    generation: Generation,
+    /// Which history this is.
+    pub(crate) epoch: Epoch,
     /// Active, draining or done.
     pub(crate) phase: Phase,
     /// Everything received and not below the floor.
@@ -83,6 +91,10 @@ pub struct Lane {
     pub(crate) failure: Option<(Offset, Time)>,
     /// The committed position.
     pub(crate) commits: Commits,
+    /// What travels with it.
+    pub(crate) maps: Maps,
+    /// Who waits for it.
+    pub(crate) confirmations: Confirmations,
     /// Deliveries that ended without settling their record.
     pub(crate) ended: Ended,
     /// Records below the floor that were not acked.
@@ -108,9 +120,16 @@ impl Lane {
     /// Begins a lane.
     #[must_use]
     pub fn new(policy: Policy, start: Start) -> Self {
-        Self {
+        let MapStart {
+            most_bytes,
+            topic,
+            restored,
+            doubt,
+        } = start.map;
+        let mut lane = Self {
             policy,
-            start,
+            generation: start.generation,
+            epoch: start.epoch,
             phase: Phase::Active,
             window: Window::default(),
             next: start.position,
@@ -119,18 +138,30 @@ impl Lane {
             rewind: Rewind::None,
             failure: None,
             commits: Commits::new(start.position, start.committed),
+            maps: Maps::new(most_bytes, topic, doubt),
+            confirmations: Confirmations::default(),
             ended: Ended::default(),
             refusals: Refusals::default(),
             jitter: Jitter::new(start.seed),
             effects: Queue::default(),
+        };
+        if let Some(map) = restored {
+            let position = start.position.filter(|_| start.committed);
+            lane.epoch = lane.epoch.max(lane.restore(position, map));
         }
+        lane
     }
 
-    /// Takes the answer to [`Effect::Commit`].
-    pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
-        // Beyond the floor nothing was ever asked for.
-        if self.floor() >= Some(position) {
-            self.commits.answered(position, outcome);
+    /// Takes the answer to [`Effect::Commit`] number `serial`. The last one of a drain
+    /// is answered when the lane is done; then it only ends waits for confirmation.
+    pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
+        if self.commits.answered(serial, outcome) {
+            if outcome == CommitOutcome::MetadataTooLarge && self.phase != Phase::Done {
+                let most_bytes = self.maps.shrink();
+                self.effects.push(Effect::MapRefused { most_bytes });
+                self.commits.hurry();
+            }
+            self.commit_answered(serial, outcome);
         }
         self.end_turn(now);
     }
@@ -199,13 +230,13 @@ impl Lane {
     /// The assignment that this lane is.
     #[must_use]
     pub const fn generation(&self) -> Generation {
-        self.start.generation
+        self.generation
     }
 
     /// The history that this lane belongs to.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
-        self.start.epoch
+        self.epoch
     }
 
     /// What follows from an input, whichever it was.
@@ -223,11 +254,43 @@ impl Lane {
             return;
         };
         self.ended.forget_below(floor);
+        self.advance_confirmations(floor);
         let (interval, settlements) = (self.policy.commit_interval, self.policy.commit_settlements);
-        if let Some(position) = self.commits.poll(now, floor, interval, settlements) {
-            self.effects.push(Effect::Commit { position });
+        if self.commits.is_due(now, floor, interval, settlements) && !self.ask_commit(floor) {
+            self.commits.put_off(now, interval);
         }
         self.advance_drain(now);
+    }
+
+    /// Asks for the commit of `floor` and the map; `false` if that has to wait, since
+    /// it would cover less than has been confirmed (L12).
+    fn ask_commit(&mut self, floor: Position) -> bool {
+        let was_alone = self.maps.is_alone();
+        let (map, covered) = self.map_for(floor);
+        if Some(covered) < self.confirmations.bound() {
+            return false;
+        }
+        let fingerprint = map.as_ref().map_or(0, |map| maps::fingerprint(&map.bytes));
+        match self.commits.ask(floor, fingerprint, covered) {
+            Some(serial) => {
+                self.note_asked(serial, covered);
+                self.keep_map(serial, map);
+                self.effects.push(Effect::Commit {
+                    position: floor,
+                    serial,
+                });
+                true
+            }
+            // The position alone was nothing new; the smaller map is.
+            None if was_alone => {
+                self.commits.tried();
+                false
+            }
+            None => {
+                self.end_known(floor);
+                true
+            }
+        }
     }
 
     /// Ends the drain if nothing is awaited or its time is over.
@@ -240,8 +303,8 @@ impl Lane {
             return;
         }
         self.take_back_all();
-        if let Some(position) = self.floor().and_then(|floor| self.commits.last(floor)) {
-            self.effects.push(Effect::Commit { position });
+        if let Some(floor) = self.floor().filter(|floor| self.commits.has_last(*floor)) {
+            self.ask_commit(floor);
         }
         self.phase = Phase::Done;
         self.effects.push(Effect::Drained);

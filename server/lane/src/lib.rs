@@ -125,8 +125,10 @@
 //!
 //! The numbered rules are in [`invariants`].
 
+mod ackmap;
 mod broadcast;
 mod commit;
+mod confirm;
 mod deadline;
 mod delivery;
 mod effect;
@@ -141,6 +143,7 @@ mod key_order;
 mod keys;
 mod kind;
 mod lane;
+mod maps;
 mod memory;
 mod policy;
 mod rewind;
@@ -150,12 +153,15 @@ mod verdict;
 mod view;
 mod window;
 
+pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
 pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
+pub use confirm::{Confirmation, Confirmed};
 pub use effect::{Cause, Effect, Return};
 pub use fence::{Fence, Standing};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
+pub use maps::{MapStart, MapView};
 pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
 pub use view::{Hold, Ready, Snapshot};

@@ -134,6 +134,17 @@ impl Lane {
         }
     }
 
+    /// Whether records are to be read again that were received in this assignment;
+    /// those of an earlier one lie ahead.
+    pub(crate) fn reads_again(&self) -> bool {
+        let counts = self.window.counts();
+        let mut unread = self
+            .window
+            .runs()
+            .filter(|(_, slot)| matches!(slot.state, State::Unread { .. }));
+        counts.unread > 0 && unread.any(|(run, _)| Some(run.first().position()) < self.next)
+    }
+
     fn may_seek(&self) -> bool {
         let counts = self.window.counts();
         // A refusal above what is to be read again waits for that, and not the seek for
@@ -157,6 +168,7 @@ impl Lane {
                 self.window.set(piece, void);
             }
             State::Acked { subscriber } => {
+                self.confirmations.void(piece);
                 self.ended.note(piece, subscriber, slot.deliveries, false);
                 self.window.set(piece, void);
             }
@@ -164,6 +176,7 @@ impl Lane {
                 if let Some(subscriber) = subscriber {
                     self.ended.note(piece, subscriber, slot.deliveries, false);
                 }
+                self.confirmations.void(piece);
                 // Only a verdict is void; used-up attempts stay used up.
                 let again = if cause == Cause::Rejected {
                     void
@@ -215,6 +228,7 @@ mod tests {
             position: None,
             committed: false,
             seed: 0,
+            map: crate::MapStart::default(),
         };
         let seconds = |n| Time(Duration::from_secs(n));
         let mut lane = Lane::new(policy, start);

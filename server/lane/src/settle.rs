@@ -149,8 +149,10 @@ impl Lane {
     /// The records of `range` need nothing more.
     pub(crate) fn settle(&mut self, range: OffsetRange, outcome: Outcome) {
         self.effects.settled(range);
-        self.commits.settled(range.len());
         self.keys.settled(range);
+        self.commits.settled(range.len(), self.maps.are_on());
+        self.maps.note_settled(range);
+        self.confirmations.look();
         self.window.set(range, Slot::settled(outcome));
     }
 

@@ -1,7 +1,7 @@
 //! What a lane shows of itself.
 
 use crate::{
-    Lane, Offset, OffsetRange, Order, Position, Subscriber, Time,
+    Lane, MapView, Offset, OffsetRange, Order, Position, Subscriber, Time,
     lane::Phase,
     rewind::Rewind,
     slot::{Slot, State},
@@ -84,6 +84,8 @@ pub struct Snapshot {
     pub behind: u64,
     /// What it waits for, if not for verdicts.
     pub hold: Option<Hold>,
+    /// Its ack map.
+    pub map: MapView,
 }
 
 /// Lost deliveries from which on a record goes out with nothing beside it.
@@ -111,6 +113,7 @@ impl Lane {
 
     /// What there is to know about handing out a run of ready records.
     fn describe(&self, (range, slot): (OffsetRange, Slot)) -> Option<Ready> {
+        let range = self.within_map(range)?;
         if self.is_held_back(range.first()) {
             return None;
         }
@@ -192,6 +195,7 @@ impl Lane {
             delayed: counts.delayed,
             behind: counts.behind,
             hold: self.hold(),
+            map: self.map_view(),
         }
     }
 
@@ -242,7 +246,7 @@ impl Lane {
         match (self.rewind, slot.state) {
             (Rewind::Seeking { .. }, _) => Some(Hold::Seeking),
             (Rewind::Waiting { until, .. }, _) => Some(Hold::Backoff { offset, until }),
-            (Rewind::None, State::Delayed { until, .. }) if !self.window.has_ready() => {
+            (Rewind::None, State::Delayed { until, .. }) if self.ready().is_none() => {
                 Some(Hold::Backoff { offset, until })
             }
             (Rewind::None, _) => None,

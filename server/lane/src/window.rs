@@ -31,6 +31,8 @@ pub(crate) struct Window {
     holders: BTreeMap<Subscriber, u64>,
     /// Records by kind.
     counts: Counts,
+    /// Runs of settled records.
+    settled_runs: usize,
 }
 
 /// A run without its first offset.
@@ -212,6 +214,18 @@ impl Window {
             .map(|(&subscriber, _)| subscriber)
     }
 
+    /// All runs in offset order.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (OffsetRange, Slot)> {
+        self.runs
+            .iter()
+            .filter_map(|(&first, &run)| Some((range_of(first, run)?, run.slot)))
+    }
+
+    /// How many runs are settled.
+    pub(crate) const fn settled_runs(&self) -> usize {
+        self.settled_runs
+    }
+
     /// How many runs there are.
     pub(crate) fn len(&self) -> usize {
         self.runs.len()
@@ -232,7 +246,10 @@ impl Window {
             walked.place(first, run);
             (before, end) = (Some(run), run.end);
         }
-        if walked.counts != self.counts || walked.holders != self.holders {
+        if walked.counts != self.counts
+            || walked.holders != self.holders
+            || walked.settled_runs != self.settled_runs
+        {
             return Some("counts differ from the runs");
         }
         if walked.ready != self.ready
@@ -281,6 +298,7 @@ impl Window {
         if state.is_given_up() {
             self.given_up.insert(first);
         }
+        self.settled_runs += usize::from(matches!(state, State::Settled { .. }));
         self.runs.insert(first, run);
     }
 
@@ -320,6 +338,7 @@ impl Window {
         if state.is_given_up() {
             self.given_up.remove(&first);
         }
+        self.settled_runs -= usize::from(matches!(state, State::Settled { .. }));
     }
 }
 

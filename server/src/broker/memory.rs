@@ -31,6 +31,9 @@ pub(crate) struct State {
     /// Numbers of keys; a record that is not here has none.
     pub(crate) keys: BTreeMap<(i32, u64), u64>,
     pub(crate) committed: BTreeMap<i32, u64>,
+    pub(crate) metadata: BTreeMap<i32, Arc<str>>,
+    /// The largest metadata that is taken.
+    pub(crate) metadata_limit: Option<usize>,
     /// Every commit in order, for L1 and L2.
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
@@ -186,6 +189,7 @@ impl Memory {
                         generation,
                         start: Some(Position::new(position)),
                         committed: committed.is_some(),
+                        metadata: state.metadata.get(&partition).cloned(),
                     }
                 })
                 .collect()
@@ -213,13 +217,21 @@ impl Memory {
         };
         {
             let mut state = self.state.lock();
-            for commit in commits {
-                let _answer = state.commit(commit);
-            }
+            let answers: Vec<Event> = commits.into_iter().map(|c| state.commit(c)).collect();
+            state.answers.extend(answers);
             state.lanes.clear();
+        }
+        let answers = std::mem::take(&mut self.state.lock().answers);
+        for answer in answers {
+            let _driver_gone = events.send(answer).await;
         }
         let _driver_gone = events.send(Event::Revoked(generations)).await;
     }
+}
+
+fn is_too_large(commit: &Commit, limit: Option<usize>) -> bool {
+    let size = commit.metadata.as_ref().map_or(0, |text| text.len());
+    limit.is_some_and(|limit| size > limit)
 }
 
 impl State {
@@ -268,7 +280,14 @@ impl State {
         let result = match self.lanes.get(&commit.generation) {
             None => error(ErrorKind::Fenced, "not assigned"),
             Some(_) if self.commits_fail => error(ErrorKind::Transient, "as told"),
+            Some(_) if is_too_large(&commit, self.metadata_limit) => {
+                error(ErrorKind::TooLarge, "metadata")
+            }
             Some(reading) => {
+                match &commit.metadata {
+                    Some(text) => self.metadata.insert(reading.partition, Arc::clone(text)),
+                    None => self.metadata.remove(&reading.partition),
+                };
                 self.committed
                     .insert(reading.partition, commit.position.get());
                 self.commits

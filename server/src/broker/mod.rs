@@ -34,6 +34,9 @@ pub struct Assigned {
     pub start: Option<Position>,
     /// Whether `start` is a committed position.
     pub committed: bool,
+    /// The metadata that was committed with it, as it was read; anybody's. `None` if it
+    /// is empty.
+    pub metadata: Option<Arc<str>>,
 }
 
 /// Records of one lane, drained from its queue in one go and encoded once.
@@ -65,12 +68,16 @@ pub struct RecordIndex {
 }
 
 /// A position to commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// The lane's assignment.
     pub generation: Generation,
     /// The next offset to read.
     pub position: Position,
+    /// Number of the request within its lane, for the answer.
+    pub serial: u64,
+    /// Text to be kept with the position; without it Kafka keeps none.
+    pub metadata: Option<Arc<str>>,
 }
 
 /// What a consumer tells.
@@ -145,7 +152,7 @@ pub enum ErrorKind {
     Transient,
     /// This lane is no longer ours.
     Fenced,
-    /// The record is too large for the topic.
+    /// The record is too large for the topic, or the metadata of a commit for the broker.
     TooLarge,
     /// An operator must act: a topic is missing, access is denied.
     Operator,

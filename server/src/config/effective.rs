@@ -133,6 +133,11 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
+        ("commit.ack_map", (subscription.map_bytes > 0).to_string()),
+        (
+            "commit.metadata_bytes",
+            (subscription.map_bytes / 3 * 4).to_string(),
+        ),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
     if let Delivery::Broadcast(sharing) = subscription.delivery {

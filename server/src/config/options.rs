@@ -245,6 +245,12 @@ options! {
     COMMIT_SETTLEMENTS = "subscriptions.*.commit.settlements",
         Kind::Integer { min: 1, max: 10_000_000, unit: "records" }, Need::Default("100000"),
         "As soon as this many records have settled, a commit does not wait for the interval.";
+    COMMIT_ACK_MAP = "subscriptions.*.commit.ack_map", Kind::Flag, Need::Default("true"),
+        "Whether what is settled above the committed position, and how often the rest was tried, is \
+         committed with it as metadata, so that it survives a restart.";
+    COMMIT_METADATA_BYTES = "subscriptions.*.commit.metadata_bytes",
+        Kind::Integer { min: 256, max: 4096, unit: "bytes" }, Need::Default("4096"),
+        "The most metadata in one commit; not above the brokers' `offset.metadata.max.bytes`.";
     CONSUMER_PROPERTIES = "subscriptions.*.consumer", Kind::Properties, Need::Optional,
         "librdkafka properties for this subscription's consumer only.";
 }

@@ -50,6 +50,8 @@ pub struct Subscription {
     pub window_bytes: u64,
     /// Which records are handed out at all, and when.
     pub intake: Intake,
+    /// Bytes of the ack map in one commit, before they become text; 0: none is written.
+    pub map_bytes: usize,
     /// How long the consumer stays in the group after the last subscriber.
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
@@ -87,6 +89,7 @@ impl fmt::Debug for Subscription {
             policy,
             window_bytes,
             intake,
+            map_bytes,
             linger,
             revoke_drain,
             cohort_grace,
@@ -104,6 +107,7 @@ impl fmt::Debug for Subscription {
             .field("policy", policy)
             .field("window_bytes", window_bytes)
             .field("intake", intake)
+            .field("map_bytes", map_bytes)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
             .field("cohort_grace", cohort_grace)

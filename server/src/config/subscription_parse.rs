@@ -25,6 +25,7 @@ pub(super) fn subscription(
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
     let intake = intake_parse::intake(reader, name);
+    let map_bytes = map_bytes(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
     let cohort_grace = reader.read(&options::COHORT_GRACE, name, value::duration);
@@ -50,6 +51,7 @@ pub(super) fn subscription(
         policy: policy?,
         window_bytes: window_bytes?,
         intake: intake?,
+        map_bytes: map_bytes?,
         linger: linger?,
         revoke_drain: revoke_drain?,
         cohort_grace: cohort_grace?,
@@ -74,6 +76,14 @@ fn delivery(reader: &mut Reader<'_>, name: &str) -> Option<Delivery> {
     }
     checks::only_broadcast(reader, name);
     Some(Delivery::Competing)
+}
+
+/// Four characters of metadata carry three bytes of a map.
+fn map_bytes(reader: &mut Reader<'_>, name: &str) -> Option<usize> {
+    let is_on = reader.read(&options::COMMIT_ACK_MAP, name, value::flag);
+    let text = reader.read(&options::COMMIT_METADATA_BYTES, name, value::small);
+    let (is_on, text) = (is_on?, usize::try_from(text?).unwrap_or(usize::MAX));
+    Some(if is_on { text / 4 * 3 } else { 0 })
 }
 
 fn cluster(reader: &mut Reader<'_>, name: &str, clusters: &[&str]) -> Option<String> {

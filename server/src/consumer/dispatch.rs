@@ -83,9 +83,7 @@ impl Driver {
                 continue;
             };
             let first = ready.range.first();
-            if ready.delivery == 1
-                && self.expire(now, generation, subscriber, OffsetRange::one(first))
-            {
+            if ready.delivery == 1 && self.expire(now, generation, subscriber, first) {
                 return Outcome::Moved;
             }
             let Some(entry) = self.lanes.get(generation) else {
@@ -127,19 +125,14 @@ impl Driver {
         now: Time,
         generation: Generation,
         subscriber: Subscriber,
-        range: OffsetRange,
+        first: Offset,
     ) -> bool {
         let intake = &self.parts.subscription.intake;
+        let of = (subscriber, OffsetRange::one(first));
         intake.max_age.is_some()
             && self.lanes.touch(generation).is_some_and(|entry| {
-                self.tally.expire_before_hand_over(
-                    now,
-                    entry,
-                    intake,
-                    &self.parts.wall,
-                    subscriber,
-                    range,
-                )
+                self.tally
+                    .expire_before_hand_over(now, entry, intake, &self.parts.wall, of)
             })
     }
 
@@ -196,8 +189,7 @@ impl Driver {
                     entry,
                     intake,
                     &self.parts.wall,
-                    to.subscriber,
-                    range,
+                    (to.subscriber, range),
                 )
             {
                 // What is ready now is another matter: the lane's next turn is soon.

@@ -20,6 +20,7 @@ use super::{
     budget::Budget,
     cohort::Cohort,
     counts::Counts,
+    durable::Durable,
     episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     intake::{Tally, Wall},
@@ -77,6 +78,7 @@ pub(super) struct Driver {
     pub(super) eligible: bool,
     /// A lane could not be granted anything for want of memory.
     pub(super) starved: bool,
+    pub(super) durable: Durable,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
     pub(super) tally: Tally,
@@ -104,6 +106,7 @@ pub fn spawn(parts: Parts) -> Handle {
         stopping: None,
         eligible: false,
         starved: false,
+        durable: Durable::default(),
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
         tally: Tally::default(),

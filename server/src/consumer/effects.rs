@@ -13,6 +13,7 @@ use super::{
     handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
+    metadata,
     mutation::{self, Mutation},
 };
 use crate::broker::{self, Commit, ErrorKind, Placed};
@@ -32,6 +33,7 @@ impl Driver {
             {
                 self.carry_out_one(now, generation, effect);
             }
+            self.confirmed(generation);
             if let Some(entry) = self.lanes.get_mut(generation)
                 && let Some(floor) = entry.lane.floor()
             {
@@ -55,7 +57,8 @@ impl Driver {
 
     fn carry_out_one(&mut self, now: Time, generation: Generation, effect: Effect) {
         match effect {
-            Effect::Commit { position } => self.commit(generation, position),
+            Effect::Commit { position, serial } => self.commit(generation, position, serial),
+            Effect::MapRefused { most_bytes } => self.map_refused(generation, most_bytes),
             Effect::Seek { to } => self.seek(generation, to),
             Effect::DeadLetter {
                 offset,
@@ -114,17 +117,35 @@ impl Driver {
     }
 
     /// A drain's last commit travels with the answer to the revoke.
-    fn commit(&mut self, generation: Generation, position: Position) {
-        let seen = self.lanes.get(generation).and_then(|entry| entry.fetched);
+    fn commit(&mut self, generation: Generation, position: Position, serial: u64) {
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
         let commit = Commit {
             generation,
-            position: mutation::position(position, seen),
+            position: mutation::position(position, entry.fetched),
+            serial,
+            metadata: entry.lane.commit_map(serial).map(metadata::write),
         };
-        match self.lanes.get_mut(generation) {
-            Some(entry) if entry.lane.is_draining() => entry.last_commit = Some(commit),
-            Some(_) => self.commits.push(commit),
-            None => {}
+        if entry.lane.is_draining() {
+            entry.last_commit = Some(commit);
+        } else {
+            self.commits.push(commit);
         }
+    }
+
+    fn map_refused(&mut self, generation: Generation, most_bytes: usize) {
+        let Some(entry) = self.lanes.get(generation) else {
+            return;
+        };
+        tracing::warn!(
+            subscription = self.parts.subscription.name,
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            most_bytes,
+            "a broker refused the size of a commit's metadata: maps have less room from now on; \
+             set commit.metadata_bytes to the brokers' offset.metadata.max.bytes"
+        );
     }
 
     fn seek(&mut self, generation: Generation, to: Position) {
@@ -323,7 +344,7 @@ impl Driver {
                     tracing::debug!(
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
-                        retained = entry.bodies.retained(),
+                        retained = entry.retained(),
                         granted = entry.granted.bytes,
                         limit = self.parts.subscription.window_bytes,
                         gateway_used = self.parts.budget.used(),

@@ -1,5 +1,7 @@
 //! What the consumer tells, carried to the lanes.
 
+use std::sync::Arc;
+
 use ackgate_lane::{CommitOutcome, Generation, Offset, Position, SeekOutcome};
 
 use super::{
@@ -59,11 +61,20 @@ impl Driver {
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
-            let subscription = &self.parts.subscription;
-            self.lanes
-                .assign(subscription.policy, subscription.delivery, assigned);
+            let subscription = Arc::clone(&self.parts.subscription);
+            self.lanes.assign(&subscription, assigned);
             self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
+                if let Some(doubt) = entry.lane.snapshot().map.doubt {
+                    tracing::warn!(
+                        subscription = subscription.name,
+                        topic = %entry.partition.topic,
+                        partition = entry.partition.partition,
+                        %doubt,
+                        "the commit's metadata is not used: what was settled above the position \
+                         is delivered again"
+                    );
+                }
                 if looked_up && !committed {
                     entry.lane.commit_start(now);
                 }
@@ -116,6 +127,7 @@ impl Driver {
                 continue;
             };
             self.subscribers.release_from(*generation);
+            self.fence_unconfirmed(*generation);
             self.parts.budget.recount(entry.counted, 0);
             tracing::info!(
                 subscription = self.parts.subscription.name,
@@ -188,6 +200,7 @@ impl Driver {
                 }
                 CommitOutcome::Done
             }
+            Err(error) if error.kind == ErrorKind::TooLarge => CommitOutcome::MetadataTooLarge,
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(
@@ -201,7 +214,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
-        entry.lane.handle_commit(now, commit.position, outcome);
+        entry.lane.handle_commit(now, commit.serial, outcome);
     }
 
     fn sought(&mut self, generation: Generation, seek: u64, result: &Result<(), broker::Error>) {

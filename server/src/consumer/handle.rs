@@ -40,6 +40,18 @@ pub struct Attach {
     pub cut: oneshot::Sender<End>,
 }
 
+/// Which answers a session wants beside the problems.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confirm {
+    /// None.
+    #[default]
+    Problems,
+    /// One for each message, once it is applied.
+    Applied,
+    /// One for each message, once what it did survives the loss of this process.
+    Durable,
+}
+
 /// One verdict on a lane that the subscriber named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneVerdict {
@@ -95,8 +107,8 @@ pub enum Input {
         verdicts: Vec<LaneVerdict>,
         /// Answers to the ones that were not valid.
         refused: Vec<VerdictAnswer>,
-        /// Whether an answer is wanted even if all were applied.
-        confirm: bool,
+        /// Which answer is wanted if all were applied.
+        confirm: Confirm,
         /// Its place among unread answers.
         ticket: Option<Ticket>,
     },
@@ -238,6 +250,8 @@ pub enum End {
     ShuttingDown,
     /// It does not read what it is sent.
     NotReading,
+    /// As much as may wait to become durable does, and has for long.
+    NotDurable,
     /// One message of it asked for more answers than any may.
     TooManyAnswers,
     /// It kept a lane's window full for too long without a verdict.

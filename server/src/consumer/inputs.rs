@@ -6,8 +6,9 @@ use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResu
 
 use super::{
     driver::Driver,
+    durable::Deeds,
     handle::{
-        Attach, Credit, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket,
+        Attach, Confirm, Credit, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket,
         VerdictAnswer,
     },
     lanes::Note,
@@ -36,13 +37,23 @@ impl Driver {
             } => {
                 let subscriber = self.subscribers.identity(subscriber);
                 let mut answers = refused;
+                let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
                 for verdict in verdicts {
-                    self.settle(subscriber, verdict, &mut answers);
+                    self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
                     if answers.len() > MAX_ANSWERS {
                         break;
                     }
                 }
-                self.answer(subscriber, sequence, answers, confirm, ticket);
+                match deeds.filter(|deeds| !deeds.is_empty() && answers.len() <= MAX_ANSWERS) {
+                    Some(deeds) => {
+                        let (now, question) = (self.now(), (subscriber, sequence));
+                        self.answer_when_durable(now, question, answers, deeds, ticket);
+                    }
+                    None => {
+                        let confirm = confirm != Confirm::Problems;
+                        self.answer(subscriber, sequence, answers, confirm, ticket);
+                    }
+                }
             }
             Input::Extend {
                 subscriber,
@@ -124,6 +135,7 @@ impl Driver {
         subscriber: Subscriber,
         verdict: LaneVerdict,
         answers: &mut Vec<VerdictAnswer>,
+        deeds: Option<&mut Deeds>,
     ) {
         let now = self.now();
         let known = self.lanes.knew(verdict.lane);
@@ -159,6 +171,9 @@ impl Driver {
         }
         if mutation::is_on(Mutation::HideProblems) {
             return;
+        }
+        if let Some(deeds) = deeds {
+            deeds.note(entry.lane.generation(), lane, verdict, &parts);
         }
         match verdict {
             Verdict::Acked | Verdict::Released => {}
@@ -200,7 +215,7 @@ impl Driver {
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
     }
 
-    fn answer(
+    pub(super) fn answer(
         &mut self,
         subscriber: Subscriber,
         sequence: u64,
@@ -227,6 +242,7 @@ impl Driver {
 
     /// Ends the session of a subscriber that harms others: what is out comes again.
     pub(super) fn cut_off(&mut self, subscriber: Subscriber, why: End) {
+        self.durable.forget(subscriber);
         if let Some(mut attached) = self.subscribers.detach(subscriber) {
             tracing::warn!(
                 subscription = self.parts.subscription.name,
@@ -257,6 +273,7 @@ impl Driver {
 
     fn depart(&mut self, subscriber: Subscriber, how: Departure) {
         self.take_back(subscriber, how);
+        self.durable.forget(subscriber);
         let Some(attached) = self.subscribers.detach(subscriber) else {
             return;
         };
@@ -287,7 +304,7 @@ fn problem(lane: u64, part: &Answer) -> Option<VerdictAnswer> {
     (part.result != VerdictResult::Applied).then(|| answer_on(lane, part.range, part.result))
 }
 
-fn answer_on(lane: u64, range: OffsetRange, result: VerdictResult) -> VerdictAnswer {
+pub(super) fn answer_on(lane: u64, range: OffsetRange, result: VerdictResult) -> VerdictAnswer {
     VerdictAnswer {
         lane,
         first: i64::try_from(range.first().get()).unwrap_or(i64::MAX),

@@ -7,14 +7,14 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Policy, Position, Start,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Position, Start,
     Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, mutation};
+use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation};
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
-    config::Delivery,
+    config::{self, Delivery},
 };
 
 /// What a subscriber said about a record that is not settled yet, for its dead letter.
@@ -176,7 +176,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, policy: Policy, delivery: Delivery, assigned: Assigned) {
+    pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -184,12 +184,15 @@ impl Lanes {
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
+            map: metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes),
         };
-        let lane = match delivery {
-            Delivery::Competing => Kind::Competing(Box::new(Lane::new(policy, start))),
-            Delivery::Broadcast(sharing) => {
-                Kind::Broadcast(Box::new(Broadcast::new(policy, sharing, start)))
-            }
+        let lane = match subscription.delivery {
+            Delivery::Competing => Kind::Competing(Box::new(Lane::new(subscription.policy, start))),
+            Delivery::Broadcast(sharing) => Kind::Broadcast(Box::new(Broadcast::new(
+                subscription.policy,
+                sharing,
+                start,
+            ))),
         };
         let number = self.numbers.next();
         let entry = Entry {

@@ -175,7 +175,10 @@ impl Driver {
             return;
         }
         for subscriber in self.subscribers.ids() {
-            self.end(subscriber, End::ShuttingDown);
+            // Who waits for the last commits to be durable hears of them first.
+            if over || !self.durable.owes(subscriber) {
+                self.end(subscriber, End::ShuttingDown);
+            }
         }
         if let Some(joined) = &mut self.membership.joined
             && !joined.closing
@@ -214,7 +217,9 @@ impl Driver {
                 Vec::new()
             } else {
                 let lanes = revoke.generations.iter().filter_map(|g| self.lanes.get(*g));
-                lanes.filter_map(|entry| entry.last_commit).collect()
+                lanes
+                    .filter_map(|entry| entry.last_commit.clone())
+                    .collect()
             };
             // The consumer stops waiting at its own deadline; then nobody listens.
             let _late = revoke.reply.try_send(commits);

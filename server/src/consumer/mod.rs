@@ -11,6 +11,7 @@ mod counts;
 mod dead_letter;
 mod dispatch;
 mod driver;
+mod durable;
 mod effects;
 mod episode;
 mod events;
@@ -21,6 +22,7 @@ mod intake;
 mod lanes;
 mod members;
 mod membership;
+mod metadata;
 pub(crate) mod mutation;
 mod shown;
 mod subscribers;
@@ -33,8 +35,8 @@ pub use counts::Counts;
 pub(crate) use dead_letter::PREFIX as DEAD_LETTER_PREFIX;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Attach, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
-    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Attach, Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict,
+    NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use intake::Wall;
 pub use shown::{Shown, ShownLane, ShownSubscriber};

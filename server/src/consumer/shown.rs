@@ -72,7 +72,7 @@ impl Driver {
             .map(|entry| ShownLane {
                 label: entry.label(),
                 lane: entry.lane.snapshot(),
-                retained: entry.bodies.retained(),
+                retained: entry.retained(),
                 granted: entry.granted.bytes,
                 limit: self.parts.subscription.window_bytes.max(LEAST_GRANT),
                 wants_memory: entry.starved,

@@ -8,7 +8,7 @@ use tonic::{Status, Streaming};
 use super::{convert, status::Reason};
 use crate::{
     config,
-    consumer::{Credit, Handle},
+    consumer::{Confirm, Credit, Handle},
     filter::{Filter, SOURCE_BYTES},
 };
 
@@ -36,7 +36,7 @@ pub(super) struct Opening {
     pub(super) credit: Credit,
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
-    pub(super) confirm: bool,
+    pub(super) confirm: Confirm,
 }
 
 /// Waits for `Open` and checks it.
@@ -146,6 +146,10 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
         credit,
         max_message_bytes,
         ack_deadline,
-        confirm: confirm == v1::Confirm::Applied,
+        confirm: match confirm {
+            v1::Confirm::Unspecified => Confirm::Problems,
+            v1::Confirm::Applied => Confirm::Applied,
+            v1::Confirm::Durable => Confirm::Durable,
+        },
     })
 }

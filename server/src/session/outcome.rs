@@ -52,6 +52,10 @@ impl From<End> for Outcome {
                 "another stream is attached with this subscriber_id, and in a broadcast each \
                  subscriber is one; end that stream or use another subscriber_id",
             )),
+            End::NotDurable => Self::Refused(Reason::CommitsStalled.status(
+                "as many confirmations wait for Kafka as may, and none has come for long; what \
+                 they are for may come again",
+            )),
             End::NotReading => Self::Refused(Reason::NotReading.status(
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",

@@ -14,14 +14,18 @@ use super::{
     outcome::{Outcome, shutting_down},
     status::Reason,
 };
-use crate::consumer::{ANSWERS, End, Handle, Input, Ticket};
+use crate::consumer::{ANSWERS, Confirm, End, Handle, Input, Ticket};
+
+/// So many verdicts that wait to become durable take a place: 10,000, the most of a
+/// message, take most of them.
+const VERDICTS_PER_PLACE: usize = 40;
 
 /// Reads until the subscriber says goodbye, goes, or breaks a rule.
 pub(super) async fn run(
     mut input: Streaming<v1::SubscribeRequest>,
     handle: &Handle,
     subscriber: Subscriber,
-    confirm: bool,
+    confirm: Confirm,
     stall: Duration,
 ) -> Outcome {
     let places = Arc::new(Semaphore::new(ANSWERS));
@@ -41,11 +45,17 @@ pub(super) async fn run(
             Ok(None) => return Outcome::Closed,
             Err(status) => return Outcome::Refused(status),
         };
+        let weight = weight(&input, confirm);
         if let Input::Settle { ticket, .. } | Input::Extend { ticket, .. } = &mut input {
-            // Only a subscriber that reads nothing makes its own verdicts wait here.
-            let place = timeout(stall, Arc::clone(&places).acquire_owned()).await;
+            // Only a subscriber that reads nothing makes its own verdicts wait here, or
+            // one whose confirmations wait for Kafka.
+            let place = timeout(stall, Arc::clone(&places).acquire_many_owned(weight)).await;
             let Ok(Ok(place)) = place else {
-                return End::NotReading.into();
+                return if confirm == Confirm::Durable {
+                    End::NotDurable.into()
+                } else {
+                    End::NotReading.into()
+                };
             };
             *ticket = Some(Ticket::new(place));
         }
@@ -55,11 +65,30 @@ pub(super) async fn run(
     }
 }
 
+/// How many places a message takes. What waits to become durable is remembered run by
+/// run, so many verdicts at once take more.
+fn weight(input: &Input, confirm: Confirm) -> u32 {
+    match input {
+        Input::Settle { verdicts, .. } if confirm == Confirm::Durable => {
+            let runs = verdicts.len() / VERDICTS_PER_PLACE;
+            u32::try_from(runs).map_or(1, |runs| runs.max(1))
+        }
+        Input::Settle { .. }
+        | Input::Extend { .. }
+        | Input::Attach(_)
+        | Input::Credit(..)
+        | Input::Sent { .. }
+        | Input::Detach(..)
+        | Input::Show(_)
+        | Input::Stop(_) => 1,
+    }
+}
+
 /// The driver's words for a message; `None` for the goodbye.
 fn convert_request(
     request: Option<Request>,
     subscriber: Subscriber,
-    confirm: bool,
+    confirm: Confirm,
 ) -> Result<Option<Input>, Status> {
     match request {
         Some(Request::Settle(settle)) => {
@@ -83,7 +112,7 @@ fn convert_request(
                 targets,
                 refused,
                 by,
-                confirm,
+                confirm: confirm != Confirm::Problems,
                 ticket: None,
             }))
         }

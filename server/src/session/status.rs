@@ -47,13 +47,15 @@ pub enum Reason {
     SlowSubscriber,
     /// Another stream has the subscriber's name.
     AlreadyAttached,
+    /// As many durable confirmations wait for Kafka as may, and have for long.
+    CommitsStalled,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -70,6 +72,7 @@ impl Reason {
         Self::TooManyAnswers,
         Self::SlowSubscriber,
         Self::AlreadyAttached,
+        Self::CommitsStalled,
         Self::ShuttingDown,
     ];
 
@@ -93,6 +96,7 @@ impl Reason {
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
             Self::AlreadyAttached => "ALREADY_ATTACHED",
+            Self::CommitsStalled => "COMMITS_STALLED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -114,7 +118,7 @@ impl Reason {
             Self::AlreadyAttached => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken => Code::Aborted,
-            Self::ShuttingDown => Code::Unavailable,
+            Self::CommitsStalled | Self::ShuttingDown => Code::Unavailable,
         }
     }
 

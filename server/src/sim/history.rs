@@ -104,8 +104,10 @@ pub(super) enum Event {
         partition: i32,
         position: u64,
         committed: bool,
-        /// Offsets that the committed metadata says are settled: first, last.
+        /// What the committed metadata says is settled: first, last.
         settled: Vec<(u64, u64)>,
+        /// And how often others were tried: first, last, attempts, deliveries.
+        tried: Vec<(u64, u64, u32, u32)>,
     },
     Revoking {
         gateway: u64,
@@ -131,6 +133,8 @@ pub(super) enum Event {
         lane: u64,
         partition: i32,
         position: u64,
+        /// What its metadata says is settled: first, last.
+        settled: Vec<(u64, u64)>,
         told: bool,
     },
     // Dead letters.
@@ -169,7 +173,8 @@ pub(super) enum Event {
         gateway: u64,
         credit: (u32, u64),
         ack_deadline: u64,
-        confirm: bool,
+        /// 1: once applied. 2: once durable.
+        confirm: u32,
     },
     Opened {
         session: u64,

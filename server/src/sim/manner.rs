@@ -43,7 +43,7 @@ const FATES: [Fate; 9] = [
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
     pub(super) credit: (u32, u64),
-    pub(super) confirm: bool,
+    pub(super) confirm: u32,
     pub(super) ack_deadline: Option<Duration>,
     pub(super) max_message_bytes: u64,
     weights: [u32; 9],
@@ -68,7 +68,7 @@ impl Manner {
     pub(super) fn patient(dice: &mut Dice) -> Self {
         Self {
             credit: (dice.count(1, 200), 1 << 20),
-            confirm: true,
+            confirm: 1,
             ack_deadline: Some(Duration::from_secs(60)),
             max_message_bytes: 0,
             weights: [100, 30, 0, 0, 0, 0, 0, 0, 0],
@@ -118,7 +118,7 @@ impl Manner {
         };
         Self {
             credit: (records, bytes),
-            confirm: dice.chance(80),
+            confirm: dice.pick(&[0, 1, 1, 1, 2, 2]),
             ack_deadline: own_deadline.then(|| dice.ms(100, 10_000)),
             max_message_bytes: dice.pick(&[0, 0, 4096, 100_000]),
             weights,

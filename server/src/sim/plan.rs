@@ -46,6 +46,8 @@ pub(super) struct Plan {
     pub(super) revoke_wait: Duration,
     pub(super) eager: bool,
     pub(super) memory: u64,
+    /// Longest metadata that the broker takes with a commit.
+    pub(super) metadata: usize,
     pub(super) ping: Duration,
     pub(super) subscription: Subscription,
 }
@@ -82,6 +84,7 @@ impl Plan {
             },
             eager: dice.chance(40),
             memory: dice.pick(&[1 << 20, 4 << 20, 1 << 30]),
+            metadata: dice.pick(&[4096, 4096, 4096, 200, 20]),
             ping: dice.ms(5_000, 30_000),
             subscription: subscription(dice, kind, revoke_drain),
         }
@@ -122,6 +125,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         linger: dice.ms(500, 20_000),
         revoke_drain,
         intake: Intake::default(),
+        map_bytes: dice.pick(&[0, 96, 3072, 3072, 3072]),
         cohort_grace: Duration::from_millis(dice.pick(&[0, 0, 0, 2000])),
         min_subscribers: dice.pick(&[1, 1, 1, 2]),
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {

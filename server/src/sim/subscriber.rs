@@ -94,7 +94,7 @@ pub(super) async fn run(
         subscriber_id: format!("subscriber-{id}"),
         credit: Some(wire_credit(manner.credit)),
         max_message_bytes: manner.max_message_bytes,
-        confirm: i32::from(manner.confirm),
+        confirm: i32::try_from(manner.confirm).unwrap_or(0),
         ack_deadline: manner.ack_deadline.and_then(|d| d.try_into().ok()),
         ..v1::Open::default()
     };

@@ -62,9 +62,9 @@ use std::{
 pub use self::{members::Joined, share::Debt, tally::Counts};
 use self::{share::Share, tally::Tally};
 use crate::{
-    Answer, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Offset,
-    OffsetRange, OnExpired, Order, Policy, Position, Start, Subscriber, Target, Time, Verdict,
-    VerdictResult, lane::Phase,
+    Answer, Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation, Lane,
+    Offset, OffsetRange, OnExpired, Order, Policy, Position, Start, Subscriber, Target, Time,
+    Verdict, VerdictResult, lane::Phase,
 };
 
 /// Who has all records of the trunk: nobody, but a lane knows only holders.
@@ -318,9 +318,27 @@ impl Broadcast {
     }
 
     /// As [`Lane::handle_commit`].
-    pub fn handle_commit(&mut self, now: Time, position: Position, outcome: CommitOutcome) {
-        self.trunk.handle_commit(now, position, outcome);
+    pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
+        self.trunk.handle_commit(now, serial, outcome);
         self.pump(now);
+    }
+
+    /// As [`Lane::commit_map`].
+    #[must_use]
+    pub fn commit_map(&self, serial: u64) -> Option<&[u8]> {
+        self.trunk.commit_map(serial)
+    }
+
+    /// As [`Lane::confirm`]: a record is settled once everybody has answered for it,
+    /// so that is what the confirmation of one subscriber's verdict waits for.
+    pub fn confirm(&mut self, now: Time, token: u64, ranges: Vec<OffsetRange>) {
+        self.trunk.confirm(now, token, ranges);
+        self.pump(now);
+    }
+
+    /// As [`Lane::poll_confirmation`].
+    pub fn poll_confirmation(&mut self) -> Option<Confirmation> {
+        self.trunk.poll_confirmation()
     }
 
     /// As [`Lane::commit_start`].

@@ -63,6 +63,7 @@ impl Broadcast {
                     // Commits and the end of the drain are the trunk's; a share is
                     // never told that something has vanished or was read twice.
                     Effect::Commit { .. }
+                    | Effect::MapRefused { .. }
                     | Effect::Skipped { .. }
                     | Effect::Lost { .. }
                     | Effect::Dropped { .. }
@@ -161,6 +162,7 @@ impl Broadcast {
                     self.effects.push_back(effect);
                 }
                 Effect::Commit { .. }
+                | Effect::MapRefused { .. }
                 | Effect::Seek { .. }
                 | Effect::Skipped { .. }
                 | Effect::Lost { .. }

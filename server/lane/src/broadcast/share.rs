@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::Refusal;
 use crate::{
-    Epoch, Generation, Lane, Offset, OffsetRange, OnReject, Policy, Position, SeekOutcome, Start,
-    Time,
+    Epoch, Generation, Lane, MapStart, Offset, OffsetRange, OnReject, Policy, Position,
+    SeekOutcome, Start, Time,
     lane::Phase,
     slot::{Slot, State},
 };
@@ -61,6 +61,8 @@ impl Share {
             position: None,
             committed: false,
             seed,
+            // Maps are the trunk's.
+            map: MapStart::default(),
         };
         Self {
             lane: Lane::new(policy, start),

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use ackgate_lane::{
     Answer, Backoff, Broadcast, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation,
-    Offset, OffsetRange, OnReject, Order, Policy, Position, Sharing, Start, Subscriber, Target,
-    Time, Verdict, VerdictResult, Window,
+    MapStart, Offset, OffsetRange, OnReject, Order, Policy, Position, Sharing, Start, Subscriber,
+    Target, Time, Verdict, VerdictResult, Window,
 };
 
 use crate::{
@@ -72,6 +72,7 @@ impl Harness {
             position: Some(Position::new(0)),
             committed: true,
             seed: 3,
+            map: MapStart::default(),
         };
         let model = Model {
             max_attempts: policy.max_attempts,
@@ -260,18 +261,19 @@ impl Harness {
                 }
                 self.letters.push(offset);
             }
-            Effect::Commit { position } => {
+            Effect::Commit { position, serial } => {
                 assert!(position.get() >= self.committed, "L1");
                 let floor = self.lane.floor().expect("a floor");
                 assert!(position <= floor, "L2: {position} above {floor}");
                 self.committed = position.get();
                 self.lane
-                    .handle_commit(self.time(), position, CommitOutcome::Done);
+                    .handle_commit(self.time(), serial, CommitOutcome::Done);
             }
             Effect::Withdrawn { .. } => self.saw.withdrawn += 1,
             Effect::Returned { .. } => {}
             Effect::Seek { .. }
             | Effect::Skipped { .. }
+            | Effect::MapRefused { .. }
             | Effect::Lost { .. }
             | Effect::Dropped { .. }
             | Effect::CutOff { .. }

@@ -6,8 +6,8 @@ mod inputs;
 use std::time::Duration;
 
 use ackgate_lane::{
-    Effect, Epoch, Generation, Lane, Offset, OffsetRange, OnReject, Policy, Position, Return,
-    Start, Time, Verdict, VerdictResult,
+    AckMap, Effect, Epoch, Generation, Lane, MAX_MAP_BYTES, MapStart, Offset, OffsetRange,
+    OnReject, Policy, Position, Return, Start, Time, Verdict, VerdictResult,
 };
 
 use crate::{
@@ -38,13 +38,27 @@ fn range(offsets: (u64, u64)) -> OffsetRange {
     OffsetRange::new(Offset::new(offsets.0), Position::new(offsets.1)).expect("not empty")
 }
 
-fn start(generation: u64, position: u64, seed: u64) -> Start {
+fn start(generation: u64, position: u64, seed: u64, map: MapStart) -> Start {
     Start {
         generation: Generation(generation),
         epoch: Epoch(0),
         position: Some(Position::new(position)),
         committed: generation > 1,
         seed,
+        map,
+    }
+}
+
+/// Two of three runs write maps.
+const fn has_maps(seed: u64) -> bool {
+    !seed.is_multiple_of(3)
+}
+
+fn maps(seed: u64, restored: Option<AckMap>) -> MapStart {
+    MapStart {
+        most_bytes: if has_maps(seed) { MAX_MAP_BYTES } else { 0 },
+        restored,
+        ..MapStart::default()
     }
 }
 
@@ -53,10 +67,10 @@ impl Harness {
         Self {
             policy,
             seed,
-            lane: Lane::new(policy, start(1, 0, seed)),
+            lane: Lane::new(policy, start(1, 0, seed, maps(seed, None))),
             old: None,
             generation: 1,
-            reference: Reference::new(policy, 0),
+            reference: Reference::new(policy, 0, has_maps(seed), None),
             world: World::default(),
             now: Time::default(),
             unsent: Vec::new(),
@@ -161,22 +175,30 @@ impl Harness {
         over.map(|&(subscriber, ..)| subscriber)
     }
 
-    /// The lane is assigned again, from the committed position alone.
+    /// The lane is assigned again, from the committed position and map alone.
     fn reassign(&mut self) {
         let pending = self.world.commits.len();
         assert!(pending <= 2, "{pending} commits outstanding");
         self.world.reassign();
         self.generation += 1;
+        let map = self.world.map.as_ref();
+        let map = map.map(|bytes| AckMap::decode(bytes).expect("a sound map"));
         let start = start(
             self.generation,
             self.world.committed,
             self.seed ^ self.generation,
+            maps(self.seed, map.clone()),
         );
         self.old = Some(std::mem::replace(
             &mut self.lane,
             Lane::new(self.policy, start),
         ));
-        self.reference = Reference::new(self.policy, self.world.committed);
+        self.reference = Reference::new(
+            self.policy,
+            self.world.committed,
+            has_maps(self.seed),
+            map.as_ref(),
+        );
         self.unsent.clear();
         self.not_before.clear();
     }

@@ -112,6 +112,7 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
 fn kind(effect: &Effect) -> String {
     match effect {
         Effect::Commit { .. } => "Commit".to_owned(),
+        Effect::MapRefused { .. } => "Refused".to_owned(),
         Effect::Seek { .. } => "Seek".to_owned(),
         // A delivery expires too.
         Effect::DeadLetter {

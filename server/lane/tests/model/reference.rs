@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ackgate_lane::{Cause, Order, Policy, Return, Time};
+use ackgate_lane::{AckMap, Cause, Counters, Order, Policy, Return, Time};
 
 use crate::world::key_of;
 
@@ -80,6 +80,9 @@ enum Life {
     Done,
 }
 
+/// An ack map, offset by offset.
+type Map = BTreeMap<u64, Option<[u32; 4]>>;
+
 #[derive(Debug)]
 pub(crate) struct Reference {
     policy: Policy,
@@ -97,12 +100,18 @@ pub(crate) struct Reference {
     any: bool,
     due: Option<Time>,
     commit_failed: bool,
+    /// Whether maps are written.
+    maps: bool,
+    /// The map may differ from the one last asked for.
+    changed: bool,
+    base_map: Option<Map>,
+    asked_map: Option<Map>,
     did: Vec<Did>,
 }
 
 impl Reference {
-    pub(crate) fn new(policy: Policy, position: u64) -> Self {
-        Self {
+    pub(crate) fn new(policy: Policy, position: u64, maps: bool, map: Option<&AckMap>) -> Self {
+        let mut reference = Self {
             policy,
             records: BTreeMap::new(),
             next: position,
@@ -117,8 +126,59 @@ impl Reference {
             any: false,
             due: None,
             commit_failed: false,
+            maps,
+            changed: false,
+            base_map: None,
+            asked_map: None,
             did: Vec::new(),
+        };
+        if let Some(map) = map {
+            reference.restore(map);
         }
+        reference
+    }
+
+    fn restore(&mut self, map: &AckMap) {
+        let record = |is, counters: Option<&Counters>| Record {
+            is,
+            attempts: counters.map_or(0, |counters| counters.attempts),
+            deliveries: counters.map_or(0, |counters| counters.deliveries),
+            lost: counters.map_or(0, |counters| counters.lost),
+            voided: counters.map_or(0, |counters| counters.voided),
+            late: None,
+            over: Vec::new(),
+        };
+        for counters in &map.counters {
+            for offset in counters.range.first().get()..counters.range.end().get() {
+                self.records
+                    .insert(offset, record(Is::Unread, Some(counters)));
+            }
+        }
+        for range in &map.settled {
+            for offset in range.first().get()..range.end().get() {
+                self.records
+                    .insert(offset, record(Is::Settled(Outcome::Acked), None));
+            }
+        }
+        self.base_map = Some(self.map());
+    }
+
+    /// What the map would say now, offset by offset: `None` is settled.
+    fn map(&self) -> Map {
+        let numbers = |record: &Record| match record.is {
+            Is::Settled(_) => Some(None),
+            _ if record.deliveries + record.attempts == 0 => None,
+            _ => Some(Some([
+                record.attempts,
+                record.deliveries,
+                record.lost,
+                record.voided,
+            ])),
+        };
+        self.records
+            .range(self.floor()..)
+            .filter_map(|(&offset, record)| Some((offset, numbers(record)?)))
+            .collect()
     }
 
     /// What has been done since the last call.

@@ -4,9 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ackgate_lane::{Effect, OffsetRange, Return};
+use ackgate_lane::{AckMap, Effect, Lane, OffsetRange, Return};
 
 use crate::reference::Did;
+
+/// A commit asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Commit {
+    pub(crate) serial: u64,
+    pub(crate) position: u64,
+    pub(crate) map: Option<Vec<u8>>,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct World {
@@ -19,7 +27,11 @@ pub(crate) struct World {
     /// What Kafka has committed.
     pub(crate) committed: u64,
     /// Commits asked for and not answered.
-    pub(crate) commits: Vec<u64>,
+    pub(crate) commits: Vec<Commit>,
+    /// The map that Kafka has.
+    pub(crate) map: Option<Vec<u8>>,
+    /// What that map said was settled when this generation began.
+    restored: BTreeSet<u64>,
     /// Dead letters asked for and not answered.
     pub(crate) letters: BTreeSet<u64>,
     /// A seek asked for and not answered.
@@ -85,20 +97,28 @@ impl World {
         for offset in offsets.0..offsets.1 {
             let key = key_of(offset).filter(|_| by_key);
             let mut earlier = self.received.range(..offset);
-            let blocked =
-                earlier.find(|o| key.is_some() && key_of(**o) == key && !self.settled.contains(o));
+            let is_settled = |o: &u64| self.settled.contains(o) || self.restored.contains(o);
+            let blocked = earlier.find(|o| key.is_some() && key_of(**o) == key && !is_settled(o));
             assert_eq!(blocked, None, "L9: {offset} is out before it");
             let before = self.out.insert(offset, subscriber);
             assert_eq!(before, None, "L10: {offset} handed out while it is out");
+            assert!(
+                !self.restored.contains(&offset),
+                "settled {offset} handed out"
+            );
         }
     }
 
     /// Carries out `effect`; the parts of it, offset by offset.
-    pub(crate) fn carry_out(&mut self, effect: Effect) -> Vec<Did> {
+    pub(crate) fn carry_out(&mut self, effect: Effect, lane: &Lane) -> Vec<Did> {
         assert!(!self.drained, "an effect after the end: {effect:?}");
         let each = |range: OffsetRange| range.first().get()..range.end().get();
         match effect {
-            Effect::Commit { position } => vec![self.commit(position.get())],
+            Effect::Commit { position, serial } => {
+                let map = lane.commit_map(serial).map(<[u8]>::to_vec);
+                vec![self.commit(serial, position.get(), map)]
+            }
+            Effect::MapRefused { .. } => Vec::new(),
             Effect::Seek { to } => {
                 assert_eq!(self.seek.replace(to.get()), None, "two seeks at once");
                 assert!(self.out.is_empty(), "L10: a seek with records out");
@@ -149,7 +169,7 @@ impl World {
         }
     }
 
-    fn commit(&mut self, position: u64) -> Did {
+    fn commit(&mut self, serial: u64, position: u64, map: Option<Vec<u8>>) -> Did {
         let below = self
             .log
             .range(..position)
@@ -161,8 +181,22 @@ impl World {
             missing.is_empty(),
             "L2: commit of {position} passes {missing:?}"
         );
-        assert!(position > self.committed, "L1: commit of {position}");
-        self.commits.push(position);
+        match &map {
+            None => assert!(position > self.committed, "L1: commit of {position}"),
+            Some(bytes) => {
+                assert!(position >= self.committed, "L1: commit of {position}");
+                let settled = settled(bytes, position);
+                let untrue = settled
+                    .iter()
+                    .find(|offset| !self.answered.contains(offset));
+                assert_eq!(untrue, None, "L2: the map says more than is true");
+            }
+        }
+        self.commits.push(Commit {
+            serial,
+            position,
+            map,
+        });
         Did::Commit(position)
     }
 
@@ -191,11 +225,20 @@ impl World {
         Did::Lost(offset)
     }
 
-    /// The lane goes and comes again: only the committed position is left.
+    /// Kafka takes a commit.
+    pub(crate) fn done(&mut self, commit: Commit) {
+        self.committed = commit.position;
+        self.map = commit.map;
+    }
+
+    /// The lane goes and comes again: only the committed position and map are left.
     pub(crate) fn reassign(&mut self) {
-        for position in std::mem::take(&mut self.commits) {
-            self.committed = self.committed.max(position);
+        for commit in std::mem::take(&mut self.commits) {
+            assert!(self.committed <= commit.position, "L1");
+            self.done(commit);
         }
+        let map = self.map.as_ref();
+        self.restored = map.map_or_else(BTreeSet::new, |bytes| settled(bytes, self.committed));
         self.letters.clear();
         self.seek = None;
         self.settled.clear();
@@ -203,4 +246,18 @@ impl World {
         self.position = self.committed;
         self.received.clear();
     }
+}
+
+/// The offsets that a map says are settled.
+fn settled(bytes: &[u8], position: u64) -> BTreeSet<u64> {
+    let map = AckMap::decode(bytes).expect("a sound map");
+    assert_eq!(
+        map.floor.get(),
+        position,
+        "the map belongs to another position"
+    );
+    map.settled
+        .iter()
+        .flat_map(|range| range.first().get()..range.end().get())
+        .collect()
 }

@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod ack_map;
 mod broadcast;
 mod commit;
 mod dead_letter;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    Answer, Backoff, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation, Lane,
-    Offset, OffsetRange, OnExpired, OnReject, Order, Policy, Position, Ready, Return, SeekOutcome,
-    Start, Subscriber, Target, Time, Verdict, VerdictResult, Window, invariants,
+    AckMap, Answer, Backoff, Cause, CommitOutcome, Confirmed, DeadLetterOutcome, Effect, Epoch,
+    Generation, Lane, MapStart, Offset, OffsetRange, OnExpired, OnReject, Order, Policy, Position,
+    Ready, Return, SeekOutcome, Start, Subscriber, Target, Time, Verdict, VerdictResult, Window,
+    invariants,
 };
 
 pub(crate) const A: Subscriber = Subscriber(1);
@@ -66,6 +67,10 @@ pub(crate) fn in_lane_order() -> Policy {
 pub(crate) struct Bench {
     pub(crate) lane: Lane,
     pub(crate) now: Time,
+    /// Effects taken and not looked at.
+    pending: Vec<Effect>,
+    /// Commits asked for, by their numbers.
+    asked: Vec<(u64, u64)>,
 }
 
 impl Bench {
@@ -75,16 +80,28 @@ impl Bench {
     }
 
     pub(crate) fn starting(policy: Policy, position: Option<u64>, committed: bool) -> Self {
+        Self::with_map(policy, position, committed, MapStart::default())
+    }
+
+    pub(crate) fn with_map(
+        policy: Policy,
+        position: Option<u64>,
+        committed: bool,
+        map: MapStart,
+    ) -> Self {
         let start = Start {
             generation: Generation(1),
             epoch: Epoch(0),
             position: position.map(Position::new),
             committed,
             seed: 7,
+            map,
         };
         Self {
             lane: Lane::new(policy, start),
             now: at(0),
+            pending: Vec::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -303,9 +320,12 @@ impl Bench {
         self
     }
 
+    /// Answers the last request for `position`, if there was one.
     pub(crate) fn committed(&mut self, position: u64, outcome: CommitOutcome) -> &mut Self {
-        self.lane
-            .handle_commit(self.now, Position::new(position), outcome);
+        self.note_asked();
+        let asked = self.asked.iter().rev().find(|asked| asked.1 == position);
+        let serial = asked.map_or(u64::MAX, |asked| asked.0);
+        self.lane.handle_commit(self.now, serial, outcome);
         self.checked();
         self
     }
@@ -334,8 +354,44 @@ impl Bench {
         self
     }
 
+    /// The effects so far; commits without their numbers.
     pub(crate) fn effects(&mut self) -> Vec<Effect> {
-        std::iter::from_fn(|| self.lane.poll_effect()).collect()
+        self.note_asked();
+        std::mem::take(&mut self.pending)
+    }
+
+    fn note_asked(&mut self) {
+        while let Some(effect) = self.lane.poll_effect() {
+            if let Effect::Commit { position, serial } = effect {
+                self.asked.push((serial, position.get()));
+                self.pending.push(commit(position.get()));
+            } else {
+                self.pending.push(effect);
+            }
+        }
+    }
+
+    /// The map of the last commit asked for, as it would be read.
+    pub(crate) fn map(&mut self) -> Option<AckMap> {
+        self.note_asked();
+        let (serial, _) = *self.asked.last()?;
+        let bytes = self.lane.commit_map(serial)?;
+        Some(AckMap::decode(bytes).expect("a sound map"))
+    }
+
+    /// Waits of `confirm` that have ended.
+    pub(crate) fn confirmed(&mut self) -> Vec<(u64, Confirmed)> {
+        std::iter::from_fn(|| self.lane.poll_confirmation())
+            .map(|confirmation| (confirmation.token, confirmation.result))
+            .collect()
+    }
+
+    /// Waits for `ranges` to be durable.
+    pub(crate) fn confirm(&mut self, token: u64, ranges: &[(u64, u64)]) -> &mut Self {
+        let ranges = ranges.iter().map(|run| range(run.0, run.1)).collect();
+        self.lane.confirm(self.now, token, ranges);
+        self.checked();
+        self
     }
 
     /// Forgets the effects so far.
@@ -363,10 +419,9 @@ impl Bench {
         let mut positions = Vec::new();
         loop {
             for effect in self.effects() {
-                if let Effect::Commit { position } = effect {
+                if let Effect::Commit { position, .. } = effect {
                     positions.push(position.get());
-                    self.lane
-                        .handle_commit(self.now, position, CommitOutcome::Done);
+                    self.committed(position.get(), CommitOutcome::Done);
                 }
             }
             match self.lane.poll_timeout().filter(|time| *time <= at(ms)) {
@@ -407,6 +462,7 @@ pub(crate) fn returned(subscriber: Subscriber, first: u64, last: u64, why: Retur
 pub(crate) fn commit(position: u64) -> Effect {
     Effect::Commit {
         position: Position::new(position),
+        serial: 0,
     }
 }
 

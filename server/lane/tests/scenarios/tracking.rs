@@ -60,8 +60,8 @@ fn acked_in_random_order(records: u64, run: u64, seed: u64) -> usize {
         assert_eq!(answers.len(), 1, "seed {seed}");
         most = most.max(lane.tracked());
         while let Some(effect) = lane.poll_effect() {
-            if let Effect::Commit { position } = effect {
-                lane.handle_commit(bench.now, position, CommitOutcome::Done);
+            if let Effect::Commit { serial, .. } = effect {
+                lane.handle_commit(bench.now, serial, CommitOutcome::Done);
             }
         }
     }

@@ -24,7 +24,7 @@ use rdkafka::{
 };
 
 use super::{error, rebalance::Context, wake::Waker};
-use crate::broker::{Commit, Error, TopicPartition};
+use crate::broker::{Commit, Error, ErrorKind, TopicPartition};
 
 /// A commit and the partition that it is for.
 pub(super) type Placed = (Commit, TopicPartition);
@@ -60,8 +60,9 @@ impl Committer {
         thread::Builder::new()
             .name("kafka-commit".to_owned())
             .spawn(move || {
+                let mut accepted = 0;
                 while let Ok(Job { consumer, commits }) = todo.recv() {
-                    let answers = run(&consumer, commits);
+                    let answers = run(&consumer, commits, &mut accepted);
                     // Before the answer: whoever closes the consumer waits for it.
                     drop(consumer);
                     if done.send(answers).is_err() {
@@ -92,7 +93,7 @@ impl Committer {
         if commits.is_empty() {
             return Vec::new();
         }
-        let running: Vec<Commit> = commits.iter().map(|(commit, _)| *commit).collect();
+        let running: Vec<Commit> = commits.iter().map(|(commit, _)| commit.clone()).collect();
         let job = Job {
             consumer: Arc::clone(consumer),
             commits,
@@ -144,9 +145,35 @@ fn unanswered(commits: Vec<Commit>) -> Vec<Answer> {
         .collect()
 }
 
-/// One request for each topic: librdkafka tells only of errors that all
-/// partitions of a request have in common, and those are a group's or a topic's.
-fn run(consumer: &BaseConsumer<Context>, commits: Vec<Placed>) -> Vec<Answer> {
+/// One request for each topic: librdkafka tells only of errors that all partitions of a
+/// request have in common, and those are a group's or a topic's. The one exception is
+/// metadata that a broker finds too large: so a size that none has `accepted` yet goes
+/// alone first, the largest of a job for all smaller ones.
+fn run(
+    consumer: &BaseConsumer<Context>,
+    mut commits: Vec<Placed>,
+    accepted: &mut usize,
+) -> Vec<Answer> {
+    let mut answers = Vec::with_capacity(commits.len());
+    commits.sort_by_key(|(commit, _)| size(commit));
+    while let Some((commit, partition)) = commits.pop_if(|(commit, _)| size(commit) > *accepted) {
+        let size = size(&commit);
+        let result = commit_topic(
+            consumer,
+            &partition.topic,
+            &[(commit.clone(), partition.partition)],
+        );
+        match &result {
+            Ok(()) => *accepted = size,
+            Err(error) if error.kind == ErrorKind::TooLarge => {}
+            Err(error) => {
+                // Nothing is known of the others' sizes; all are asked for again.
+                let rest = commits.drain(..);
+                answers.extend(rest.map(|(commit, _)| (commit, Err(error.clone()))));
+            }
+        }
+        answers.push((commit, result));
+    }
     let mut topics: BTreeMap<Arc<str>, Vec<(Commit, i32)>> = BTreeMap::new();
     for (commit, partition) in commits {
         topics
@@ -154,7 +181,6 @@ fn run(consumer: &BaseConsumer<Context>, commits: Vec<Placed>) -> Vec<Answer> {
             .or_default()
             .push((commit, partition.partition));
     }
-    let mut answers = Vec::new();
     for (topic, commits) in topics {
         let result = commit_topic(consumer, &topic, &commits);
         answers.extend(
@@ -166,6 +192,10 @@ fn run(consumer: &BaseConsumer<Context>, commits: Vec<Placed>) -> Vec<Answer> {
     answers
 }
 
+fn size(commit: &Commit) -> usize {
+    commit.metadata.as_ref().map_or(0, |text| text.len())
+}
+
 fn commit_topic(
     consumer: &BaseConsumer<Context>,
     topic: &str,
@@ -175,8 +205,14 @@ fn commit_topic(
     let mut list = TopicPartitionList::with_capacity(commits.len());
     for (commit, partition) in commits {
         let offset = i64::try_from(commit.position.get()).unwrap_or(i64::MAX);
-        list.add_partition_offset(topic, *partition, Offset::Offset(offset))
+        let mut element = list.add_partition(topic, *partition);
+        element
+            .set_offset(Offset::Offset(offset))
             .map_err(|error| error::mapped(&error, &what()))?;
+        // Once only: setting it again would leak the former text.
+        if let Some(text) = &commit.metadata {
+            element.set_metadata(text);
+        }
     }
     consumer
         .commit(&list, CommitMode::Sync)

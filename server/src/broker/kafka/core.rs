@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ackgate_lane::{Generation, Position};
+use ackgate_lane::Generation;
 use rdkafka::consumer::BaseConsumer;
 use tracing::debug;
 
@@ -45,7 +45,7 @@ pub(super) struct Core {
     pub(super) outbox: Outbox,
     pub(super) health: Health,
     /// Positions that wait for the committer.
-    pub(super) commits: BTreeMap<Generation, Position>,
+    pub(super) commits: BTreeMap<Generation, Commit>,
     pub(super) committer: Committer,
 }
 
@@ -71,7 +71,7 @@ impl Core {
             }
         }
         self.commits
-            .extend(commits.into_iter().map(|c| (c.generation, c.position)));
+            .extend(commits.into_iter().map(|c| (c.generation, c)));
         true
     }
 
@@ -99,11 +99,7 @@ impl Core {
             .lanes
             .iter()
             .filter_map(|lane| {
-                let position = self.commits.remove(&lane.generation)?;
-                let commit = Commit {
-                    generation: lane.generation,
-                    position,
-                };
+                let commit = self.commits.remove(&lane.generation)?;
                 Some((commit, lane.partition.clone()))
             })
             .collect();
@@ -115,11 +111,7 @@ impl Core {
 
     /// Answers commits of lanes that are not here.
     pub(super) fn fence(&mut self) {
-        for (generation, position) in std::mem::take(&mut self.commits) {
-            let commit = Commit {
-                generation,
-                position,
-            };
+        for commit in std::mem::take(&mut self.commits).into_values() {
             self.outbox.send(Event::Committed {
                 commit,
                 result: Err(errors::fenced()),
@@ -163,7 +155,8 @@ impl Core {
                 partition: lane.partition.clone(),
                 generation: lane.generation,
                 start: start.position(),
-                committed: matches!(start, Start::Committed(_)),
+                committed: matches!(start, Start::Committed(..)),
+                metadata: start.metadata(),
             })
             .collect();
         if let Some(state) = self.health.joined() {
@@ -219,34 +212,24 @@ impl Core {
         deadline: Instant,
     ) {
         // The last words came last, so they replace what still waits.
-        let mut positions: BTreeMap<Generation, Position> = generations
+        let mut commits: BTreeMap<Generation, Commit> = generations
             .iter()
             .filter_map(|generation| Some((*generation, self.commits.remove(generation)?)))
             .collect();
-        for Commit {
-            generation,
-            position,
-        } in last
-        {
+        for commit in last {
+            let generation = commit.generation;
             if generations.contains(&generation) {
-                positions.insert(generation, position);
+                commits.insert(generation, commit);
             } else {
-                self.commits.insert(generation, position);
+                self.commits.insert(generation, commit);
             }
         }
         let placed = self
             .lanes
             .iter()
             .filter_map(|lane| {
-                let generation = lane.generation;
-                let position = *positions.get(&generation)?;
-                Some((
-                    Commit {
-                        generation,
-                        position,
-                    },
-                    lane.partition.clone(),
-                ))
+                let commit = commits.remove(&lane.generation)?;
+                Some((commit, lane.partition.clone()))
             })
             .collect();
         // One request at a time, so that an earlier position cannot come later.

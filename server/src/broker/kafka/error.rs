@@ -23,7 +23,10 @@ pub(super) fn kind(code: RDKafkaErrorCode) -> ErrorKind {
     use RDKafkaErrorCode as C;
     if matches!(
         code,
-        C::MessageSizeTooLarge | C::InvalidMessageSize | C::MessageBatchTooLarge
+        C::MessageSizeTooLarge
+            | C::InvalidMessageSize
+            | C::MessageBatchTooLarge
+            | C::OffsetMetadataTooLarge
     ) {
         ErrorKind::TooLarge
     } else if trouble(code).is_some_and(|trouble| trouble != Trouble::Brokers)

@@ -31,7 +31,7 @@ pub(super) struct Inbox {
 #[derive(Debug, Default)]
 struct Letters {
     orders: BTreeMap<Generation, Order>,
-    commits: BTreeMap<Generation, Position>,
+    commits: BTreeMap<Generation, Commit>,
 }
 
 /// What is asked of one lane, in this sequence: void, seek, grant.
@@ -94,7 +94,7 @@ impl Inbox {
         self.put(|letters| {
             letters
                 .commits
-                .extend(commits.iter().map(|c| (c.generation, c.position)));
+                .extend(commits.into_iter().map(|c| (c.generation, c)));
         });
     }
 
@@ -113,14 +113,7 @@ impl Inbox {
             return None;
         }
         let letters = mem::take(&mut *self.letters.lock());
-        let commits = letters
-            .commits
-            .into_iter()
-            .map(|(generation, position)| Commit {
-                generation,
-                position,
-            })
-            .collect();
+        let commits = letters.commits.into_values().collect();
         Some((letters.orders, commits))
     }
 
@@ -197,6 +190,8 @@ mod tests {
             inbox.commit(vec![Commit {
                 generation: LANE,
                 position: Position::new(position),
+                serial: position,
+                metadata: None,
             }]);
         }
         let commits = inbox.take().unwrap().1;
@@ -204,7 +199,9 @@ mod tests {
             commits,
             [Commit {
                 generation: LANE,
-                position: Position::new(4)
+                position: Position::new(4),
+                serial: 4,
+                metadata: None,
             }]
         );
         assert!(inbox.take().is_none(), "nothing is taken twice");

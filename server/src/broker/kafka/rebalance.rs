@@ -248,7 +248,7 @@ impl Context {
     }
 }
 
-/// The partitions of a list. Commit metadata is never looked at: rdkafka panics
+/// The partitions of a list. Commit metadata is not looked at here: rdkafka panics
 /// where another program has written bytes that are not UTF-8.
 fn named(list: &TopicPartitionList) -> Vec<(Arc<str>, i32)> {
     let mut topics: Vec<Arc<str>> = Vec::new();

@@ -5,6 +5,7 @@
 //! answered that there is none: a look-up that fails is never taken for one.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -32,10 +33,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Where one lane begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// At the group's committed position.
-    Committed(Position),
+    /// At the group's committed position, which has this metadata.
+    Committed(Position, Option<Arc<str>>),
     /// At a position that was looked up.
     At(Position),
     /// Where librdkafka finds by itself; known from the first record.
@@ -46,12 +47,12 @@ pub(super) enum Start {
 
 impl Start {
     /// The offset to assign.
-    pub(super) fn offset(self) -> Offset {
+    pub(super) fn offset(&self) -> Offset {
         match self {
-            Self::Committed(position) | Self::At(position) => {
+            Self::Committed(position, _) | Self::At(position) => {
                 Offset::Offset(i64::try_from(position.get()).unwrap_or(i64::MAX))
             }
-            Self::Found(offset) => offset,
+            Self::Found(offset) => *offset,
             // Read by nobody: librdkafka finds no committed position either, and
             // `auto.offset.reset` is `error` for such a subscription.
             Self::Nowhere => Offset::Stored,
@@ -59,10 +60,18 @@ impl Start {
     }
 
     /// The position, if it is known.
-    pub(super) fn position(self) -> Option<Position> {
+    pub(super) fn position(&self) -> Option<Position> {
         match self {
-            Self::Committed(position) | Self::At(position) => Some(position),
+            Self::Committed(position, _) | Self::At(position) => Some(*position),
             Self::Found(_) | Self::Nowhere => None,
+        }
+    }
+
+    /// What was committed beside the position.
+    pub(super) fn metadata(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Committed(_, metadata) => metadata.clone(),
+            Self::At(_) | Self::Found(_) | Self::Nowhere => None,
         }
     }
 }
@@ -82,9 +91,9 @@ pub(super) fn resolve(
     let given_up = || inbox.closing() || Instant::now() + PAUSE >= deadline;
     let committed = patiently(given_up, || {
         let list = consumer.committed_offsets(list(lanes, Offset::Invalid), LOOKUP_TIMEOUT)?;
-        offsets(&list, lanes)
+        Ok((offsets(&list, lanes)?, metadata(&list, lanes)))
     });
-    let committed = match committed {
+    let (committed, metadata) = match committed {
         Ok(committed) => committed,
         Err(error) if at == StartAt::Earliest => {
             // librdkafka goes on looking, and starts at the oldest record only
@@ -96,7 +105,8 @@ pub(super) fn resolve(
     };
     let mut starts: Vec<Option<Start>> = committed
         .iter()
-        .map(|offset| position(*offset).map(Start::Committed))
+        .zip(metadata)
+        .map(|(offset, metadata)| Some(Start::Committed(position(*offset)?, metadata)))
         .collect();
     let fresh: Vec<(Arc<str>, i32)> = lanes
         .iter()
@@ -192,6 +202,21 @@ fn offsets(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> KafkaResult<
                 None => Ok(Offset::Invalid),
             },
         )
+        .collect()
+}
+
+/// The metadata of `lanes` in their order. rdkafka panics where another program has
+/// written bytes that are not UTF-8; then it reads as one character that nobody writes,
+/// so that it is found to be strange and not taken for none.
+fn metadata(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> Vec<Option<Arc<str>>> {
+    lanes
+        .iter()
+        .map(|(topic, partition)| {
+            let element = list.find_partition(topic, *partition)?;
+            let text = catch_unwind(AssertUnwindSafe(|| Arc::from(element.metadata())));
+            let text = text.unwrap_or_else(|_panic| Arc::from("\u{fffd}"));
+            Some(text).filter(|text: &Arc<str>| !text.is_empty())
+        })
         .collect()
 }
 

@@ -126,7 +126,7 @@ fn a_filter_that_does_not_compile_is_told_with_its_place() {
     );
     only(
         "filter = 3",
-        "must be an expression of at most 4096 bytes, and is a number",
+        "must be an expression of at most 4096 bytes, and is an integer",
     );
 }
 

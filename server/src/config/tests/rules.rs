@@ -53,6 +53,7 @@ fn the_least_file_has_the_documented_defaults() {
     );
     assert_eq!(policy.commit_interval, Duration::from_secs(1));
     assert_eq!(policy.commit_settlements, 100_000);
+    assert_eq!(orders.map_bytes, ackgate_lane::MAX_MAP_BYTES);
     assert_eq!(
         orders.dead_letter.as_ref().map(|d| d.topic.as_str()),
         Some("orders.dead")

@@ -20,10 +20,11 @@ mod gate;
 mod sift;
 mod wall;
 
-use ackgate_lane::{Cause, Generation, OffsetRange, OnExpired, Order, Subscriber, Time};
+use ackgate_lane::{Cause, Generation, Offset, OffsetRange, OnExpired, Order, Subscriber, Time};
 
+pub(super) use self::gate::Gate;
+use self::sift::{Fate, Sifted};
 pub use self::wall::Wall;
-pub(super) use self::{gate::Gate, sift::Finding};
 use super::{
     counts::Counts,
     driver::Driver,
@@ -31,7 +32,7 @@ use super::{
     lanes::{Entry, Grant},
 };
 use crate::{
-    broker::{self, Chunk},
+    broker::{self, Chunk, RecordIndex},
     config::{Intake, MaxAge},
 };
 
@@ -96,145 +97,123 @@ impl Driver {
         let Some(entry) = self.lanes.touch(chunk.generation) else {
             return;
         };
-        let findings = if intake.is_idle() {
-            Vec::new()
-        } else {
-            sift::sift(intake, &chunk, &entry.partition, self.parts.wall.now_ms())
-        };
-        let keys: Vec<Option<u64>> = match subscription.policy.order {
-            Order::Key { .. } => chunk.records.iter().map(|record| record.key).collect(),
-            Order::None | Order::Lane { .. } => Vec::new(),
-        };
-        let runs = broker::runs(&chunk.records);
-        entry.bodies.insert(chunk);
-        let mut keys = keys.as_slice();
-        let mut findings = findings.as_slice();
-        for run in runs {
-            let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
-            let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
-            keys = rest;
-            let run = Run {
-                range: run,
-                keys: these,
-            };
-            findings = self.tally.pass_run_on(now, entry, intake, &run, findings);
+        let is_keyed = matches!(subscription.policy.order, Order::Key { .. });
+        if intake.is_idle() {
+            tell(&chunk.records, is_keyed, |range, keys| {
+                entry.lane.handle_fetched_keyed(now, range, keys);
+            });
+            entry.bodies.insert(chunk);
+            return;
         }
+        let sifted = sift::sift(intake, &chunk, &entry.partition, self.parts.wall.now_ms());
+        self.tally.note(now, entry, intake, &sifted);
+        let mut told = 0;
+        let records = &chunk.records;
+        let end = (records.len()..records.len(), None);
+        let fates = sifted
+            .fates
+            .into_iter()
+            .map(|(run, fate)| (run, Some(fate)));
+        for (run, fate) in fates.chain([end]) {
+            // Those before it are handed out.
+            let before = records.get(told..run.start).unwrap_or_default();
+            tell(before, is_keyed, |range, keys| {
+                entry.lane.handle_fetched_keyed(now, range, keys);
+            });
+            told = run.end;
+            let concerned = records.get(run).unwrap_or_default();
+            tell(concerned, is_keyed, |range, keys| {
+                if let Some(fate) = fate {
+                    self.tally.take_out(now, entry, intake, fate, (range, keys));
+                }
+            });
+        }
+        entry.bodies.insert(chunk);
     }
 }
 
-/// Adjacent records that exist.
-struct Run<'a> {
-    range: OffsetRange,
-    /// One for each record, or none at all.
-    keys: &'a [Option<u64>],
-}
-
-impl Run<'_> {
-    /// Passes `part` of it on, with its keys.
-    fn pass_on(&self, now: Time, entry: &mut Entry, part: OffsetRange) {
-        let skipped = part.first().get() - self.range.first().get();
-        let keys = usize::try_from(skipped)
-            .ok()
-            .and_then(|skipped| self.keys.get(skipped..))
-            .unwrap_or_default();
-        entry.lane.handle_fetched_keyed(now, part, keys);
+/// Calls `lane` with the runs of `records` and their keys, if these mean anything.
+fn tell(
+    records: &[RecordIndex],
+    is_keyed: bool,
+    mut lane: impl FnMut(OffsetRange, &[Option<u64>]),
+) {
+    let keys: Vec<Option<u64>> = if is_keyed {
+        records.iter().map(|record| record.key).collect()
+    } else {
+        Vec::new()
+    };
+    let mut keys = keys.as_slice();
+    for run in broker::runs(records) {
+        let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
+        let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
+        keys = rest;
+        lane(run, these);
     }
 }
 
 impl Tally {
-    /// Tells the lane of a run in offset order: what is handed out, and what is not.
-    /// Returns the findings that belong to later runs.
-    fn pass_run_on<'a>(
-        &mut self,
-        now: Time,
-        entry: &mut Entry,
-        intake: &Intake,
-        run: &Run<'_>,
-        mut findings: &'a [(OffsetRange, Finding)],
-    ) -> &'a [(OffsetRange, Finding)] {
-        let mut rest = Some(run.range);
-        while let Some(((range, finding), later)) = findings.split_first() {
-            if range.first().position() >= run.range.end() {
-                break;
-            }
-            // A finding may span runs, and offsets between them that do not exist.
-            if let Some(part) = range.intersection(run.range) {
-                if finding.takes_out() {
-                    let before = rest.and_then(|rest| rest.below(part.first().position()));
-                    if let Some(before) = before {
-                        run.pass_on(now, entry, before);
-                    }
-                    rest = rest.and_then(|rest| rest.at_or_above(part.end()));
-                }
-                self.act(now, entry, intake, part, finding);
-            }
-            if range.end() > run.range.end() {
-                break;
-            }
-            findings = later;
+    /// Counts and tells what is handed out although something is wrong with it.
+    fn note(&mut self, now: Time, entry: &Entry, intake: &Intake, sifted: &Sifted) {
+        let (topic, partition) = (&entry.partition.topic, entry.partition.partition);
+        self.counts.filter_failures += sifted.failures;
+        self.counts.content_delivered += sifted.delivered;
+        if let Some((offset, failure)) = &sifted.failed
+            && let Some(episode) = self.filter_failures.again(now)
+        {
+            let count = self.counts.filter_failures;
+            tracing::warn!(
+                %topic, partition, offset, episode, count, %failure,
+                "the filter says nothing about a record: it goes on as if wanted"
+            );
         }
-        if let Some(rest) = rest {
-            run.pass_on(now, entry, rest);
+        if let (Some(offset), Some(content)) = (sifted.unfit, intake.content)
+            && let Some(episode) = self.unfit.again(now)
+        {
+            tracing::warn!(
+                %topic, partition, offset, episode,
+                check = content.check.name(),
+                on_failure = ?content.on_failure,
+                "a value is not what content.check says"
+            );
         }
-        findings
     }
 
-    fn act(
+    /// Tells the lane of records that exist and are not to be handed out.
+    fn take_out(
         &mut self,
         now: Time,
         entry: &mut Entry,
         intake: &Intake,
-        range: OffsetRange,
-        finding: &Finding,
+        fate: Fate,
+        (range, keys): (OffsetRange, &[Option<u64>]),
     ) {
         let lane = &mut entry.lane;
-        let (topic, partition) = (&entry.partition.topic, entry.partition.partition);
-        let offset = range.first().get();
-        match finding {
-            Finding::Expired => {
-                self.expire(now, entry, intake, None, range);
+        match fate {
+            Fate::Filtered => self.counts.filtered += lane.handle_filtered(now, range),
+            Fate::Skipped => self.counts.content_skipped += lane.handle_filtered(now, range),
+            // Counted when it has settled.
+            Fate::Rejected => {
+                lane.handle_unfit(now, range, keys, Cause::Content);
             }
-            Finding::Filtered => self.counts.filtered += lane.handle_filtered(now, range),
-            Finding::FilterFailed(failure) => {
-                self.counts.filter_failures += 1;
-                if let Some(count) = self.filter_failures.again(now) {
-                    tracing::warn!(
-                        %topic, partition, offset, count, %failure,
-                        "the filter says nothing about a record: it goes on as if wanted"
-                    );
-                }
-            }
-            Finding::Unfit(route, check) => {
-                let name = check.name();
-                if let Some(count) = self.unfit.again(now) {
-                    tracing::warn!(
-                        %topic, partition, offset, count, check = name, ?route,
-                        "a value is not what content.check says"
-                    );
-                }
-                match route {
-                    crate::config::OnFailure::Reject => {
-                        lane.handle_unfit(now, range, Cause::Content);
-                    }
-                    crate::config::OnFailure::Skip => {
-                        self.counts.content_skipped += lane.handle_filtered(now, range);
-                    }
-                    crate::config::OnFailure::Deliver => self.counts.content_delivered += 1,
+            Fate::Expired => {
+                if let Some(MaxAge { then, .. }) = intake.max_age {
+                    let expired = lane.handle_expired_on_arrival(now, range, keys, then);
+                    self.expired(now, entry, range, then, expired);
                 }
             }
         }
     }
 
-    /// Takes what is too old of `range`, which is about to be handed out for the first
-    /// time, out of the line. Whether there was any.
+    /// Takes what is too old of `range`, which is about to be handed out to `subscriber`
+    /// for the first time, out of the line. Whether there was any.
     pub(super) fn expire_before_hand_over(
         &mut self,
         now: Time,
         entry: &mut Entry,
         intake: &Intake,
         wall: &Wall,
-        subscriber: Subscriber,
-        range: OffsetRange,
+        (subscriber, range): (Subscriber, OffsetRange),
     ) -> bool {
         let Some(max_age) = intake.max_age else {
             return false;
@@ -243,49 +222,37 @@ impl Tally {
         let mut old: Vec<OffsetRange> = Vec::new();
         for record in entry.bodies.within(range) {
             if is_too_old(record.timestamp_ms, wall, max_age) {
-                sift::extend(&mut old, ackgate_lane::Offset::new(record.offset));
+                sift::extend(&mut old, Offset::new(record.offset));
             }
         }
-        old.into_iter()
-            .map(|range| self.expire(now, entry, intake, Some(subscriber), range))
-            .sum::<u64>()
-            > 0
+        let mut any = false;
+        for range in old {
+            let then = max_age.then;
+            let expired = entry.lane.handle_expired(now, subscriber, range, then);
+            self.expired(now, entry, range, then, expired);
+            any |= expired > 0;
+        }
+        any
     }
 
-    /// Takes `range` out of the line, as it comes in or as it was to go to a subscriber.
-    fn expire(
-        &mut self,
-        now: Time,
-        entry: &mut Entry,
-        intake: &Intake,
-        subscriber: Option<Subscriber>,
-        range: OffsetRange,
-    ) -> u64 {
-        let Some(MaxAge { then, .. }) = intake.max_age else {
-            return 0;
-        };
-        let lane = &mut entry.lane;
-        let expired = match subscriber {
-            None => lane.handle_expired_on_arrival(now, range, then),
-            Some(subscriber) => lane.handle_expired(now, subscriber, range, then),
-        };
-        if expired > 0
-            && let Some(count) = self.expired.again(now)
-        {
-            tracing::warn!(
-                topic = %entry.partition.topic,
-                partition = entry.partition.partition,
-                offset = range.first().get(),
-                count,
-                "records are older than max_age before they are handed out"
-            );
+    fn expired(&mut self, now: Time, entry: &Entry, at: OffsetRange, then: OnExpired, count: u64) {
+        if count == 0 {
+            return;
         }
         match then {
-            OnExpired::Drop => self.counts.expired += expired,
+            OnExpired::Drop => self.counts.expired += count,
             // Counted once it is stored.
             OnExpired::DeadLetter => {}
         }
-        expired
+        if let Some(episode) = self.expired.again(now) {
+            tracing::warn!(
+                topic = %entry.partition.topic,
+                partition = entry.partition.partition,
+                offset = at.first().get(),
+                episode,
+                "records are older than max_age before they are handed out"
+            );
+        }
     }
 
     /// A record that was given up for `cause` has settled.

@@ -1,5 +1,7 @@
 //! Which records of a chunk are not to be handed out, and why.
 
+use std::ops::Range;
+
 use ackgate_lane::{Offset, OffsetRange};
 use ackgate_proto::v1;
 use bytes::Bytes;
@@ -8,124 +10,107 @@ use prost::Message as _;
 use super::{content, is_too_old};
 use crate::{
     broker::{Chunk, RecordIndex, TopicPartition},
-    config::{Check, Intake, OnFailure},
+    config::{Intake, OnFailure},
     filter::{Failure, Subject},
 };
 
-/// What was found out about a record that is not simply handed out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::consumer) enum Finding {
+/// What becomes of a record that is not handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
     /// It is older than `max_age`.
     Expired,
     /// The filter says no.
     Filtered,
-    /// The filter says nothing; told for each record, and the next check follows.
-    FilterFailed(Failure),
-    /// Its value is not what it must be.
-    Unfit(OnFailure, Check),
+    /// Its value is not what it must be, and it is rejected for that.
+    Rejected,
+    /// Its value is not what it must be, and it is passed over for that.
+    Skipped,
 }
 
-impl Finding {
-    /// Whether the record is not handed out.
-    pub(super) const fn takes_out(&self) -> bool {
-        match self {
-            Self::Expired | Self::Filtered => true,
-            Self::FilterFailed(_) => false,
-            Self::Unfit(route, _) => !matches!(route, OnFailure::Deliver),
-        }
-    }
+/// What was found out about the records of a chunk.
+#[derive(Debug, Default)]
+pub(super) struct Sifted {
+    /// Places of records in the chunk, in order: neighbours of one fate are one run.
+    pub(super) fates: Vec<(Range<usize>, Fate)>,
+    /// The first offset that the filter said nothing about, why, and how many of them.
+    pub(super) failed: Option<(u64, Failure)>,
+    pub(super) failures: u64,
+    /// The first offset whose value is not what it must be, and how many are handed out
+    /// all the same.
+    pub(super) unfit: Option<u64>,
+    pub(super) delivered: u64,
 }
 
-/// Looks at every record of `chunk`. Neighbours with equal findings are one run, which
-/// may span offsets that the log does not have; failures stand alone.
-pub(super) fn sift(
-    intake: &Intake,
-    chunk: &Chunk,
-    of: &TopicPartition,
-    wall_ms: i64,
-) -> Vec<(OffsetRange, Finding)> {
-    let mut findings = Findings::default();
+/// Looks at every record of `chunk`.
+pub(super) fn sift(intake: &Intake, chunk: &Chunk, of: &TopicPartition, wall_ms: i64) -> Sifted {
+    let mut sifted = Sifted::default();
     let mut start = 0;
-    for record in &chunk.records {
+    for (at, record) in chunk.records.iter().enumerate() {
         let end = record.end as usize;
         let field = chunk.bytes.slice(start..end.max(start));
         start = end;
-        look_at(intake, record, field, of, wall_ms, &mut findings);
-    }
-    findings.found
-}
-
-fn look_at(
-    intake: &Intake,
-    index: &RecordIndex,
-    field: Bytes,
-    of: &TopicPartition,
-    wall_ms: i64,
-    findings: &mut Findings,
-) {
-    let offset = Offset::new(index.offset);
-    let is_old = |max_age| is_too_old(index.timestamp_ms, wall_ms, max_age);
-    if intake.max_age.is_some_and(is_old) {
-        return findings.add(offset, Finding::Expired);
-    }
-    if !intake.looks_inside() {
-        return findings.pass();
-    }
-    let Some(record) = decode(field) else {
-        // The gateway's own encoding: a record that it cannot read is handed out as it is.
-        return findings.pass();
-    };
-    if let Some(filter) = &intake.filter {
-        let subject = Subject {
-            topic: &of.topic,
-            partition: of.partition,
-            record: &record,
-        };
-        match filter.matches(&subject) {
-            Ok(true) => {}
-            Ok(false) => return findings.add(offset, Finding::Filtered),
-            Err(failure) => findings.add(offset, Finding::FilterFailed(failure)),
+        if let Some(fate) = sifted.look_at(intake, record, field, of, wall_ms) {
+            sifted.add(at, fate);
         }
     }
-    if let Some(content) = intake.content
-        && let Some(value) = &record.value
-        && !content::passes(content.check, value)
-    {
-        return findings.add(offset, Finding::Unfit(content.on_failure, content.check));
-    }
-    findings.pass();
+    sifted
 }
 
-#[derive(Debug, Default)]
-struct Findings {
-    found: Vec<(OffsetRange, Finding)>,
-    /// The last record looked at belongs to the last finding.
-    goes_on: bool,
-}
-
-impl Findings {
-    /// The record is handed out.
-    const fn pass(&mut self) {
-        self.goes_on = false;
-    }
-
-    fn add(&mut self, offset: Offset, finding: Finding) {
-        let one_by_one = match finding {
-            Finding::Expired | Finding::Filtered => false,
-            Finding::FilterFailed(_) => true,
-            Finding::Unfit(route, _) => route == OnFailure::Deliver,
-        };
-        if self.goes_on
-            && !one_by_one
-            && let Some((range, last)) = self.found.last_mut()
-            && *last == finding
-            && let Some(longer) = OffsetRange::inclusive(range.first(), offset)
-        {
-            *range = longer;
-            return;
+impl Sifted {
+    /// `None`: it is handed out.
+    fn look_at(
+        &mut self,
+        intake: &Intake,
+        index: &RecordIndex,
+        field: Bytes,
+        of: &TopicPartition,
+        wall_ms: i64,
+    ) -> Option<Fate> {
+        let is_old = |max_age| is_too_old(index.timestamp_ms, wall_ms, max_age);
+        if intake.max_age.is_some_and(is_old) {
+            return Some(Fate::Expired);
         }
-        self.found.push((OffsetRange::one(offset), finding));
-        self.goes_on = !one_by_one;
+        if !intake.looks_inside() {
+            return None;
+        }
+        // The gateway's own encoding: a record that it cannot read goes out as it is.
+        let record = decode(field)?;
+        if let Some(filter) = &intake.filter {
+            let subject = Subject {
+                topic: &of.topic,
+                partition: of.partition,
+                record: &record,
+            };
+            match filter.matches(&subject) {
+                Ok(true) => {}
+                Ok(false) => return Some(Fate::Filtered),
+                Err(failure) => {
+                    self.failures += 1;
+                    self.failed.get_or_insert((index.offset, failure));
+                }
+            }
+        }
+        let content = intake.content?;
+        let value = record.value.as_ref()?;
+        if content::passes(content.check, value) {
+            return None;
+        }
+        self.unfit.get_or_insert(index.offset);
+        match content.on_failure {
+            OnFailure::Reject => Some(Fate::Rejected),
+            OnFailure::Skip => Some(Fate::Skipped),
+            OnFailure::Deliver => {
+                self.delivered += 1;
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, at: usize, fate: Fate) {
+        match self.fates.last_mut() {
+            Some((run, last)) if *last == fate && run.end == at => run.end = at + 1,
+            _ => self.fates.push((at..at + 1, fate)),
+        }
     }
 }
 

@@ -153,7 +153,8 @@ async fn with_nobody_left_nothing_is_passed() {
     broker.append(0, 5..10);
     tokio::time::sleep(GRACE * 2).await;
     let (fetched, commits) = broker.with(|state| (state.fetched, state.commits.clone()));
-    assert_eq!((fetched, commits), (5, Vec::new()), "L6, L13");
+    let passed = commits.iter().find(|(_, position)| *position > 0);
+    assert_eq!((fetched, passed), (5, None), "L6, L13");
     let mut new = Peer::attach(&handle, 3, 100).await;
     let got = new.records(10).await;
     assert_eq!(offsets(&got), (0..10).collect::<Vec<_>>());

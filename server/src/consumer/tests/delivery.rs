@@ -40,7 +40,7 @@ async fn subscriber_that_does_not_read_is_cut_off_and_costs_no_memory() {
             sequence,
             verdicts,
             refused,
-            confirm: true,
+            confirm: Confirm::Applied,
             ticket: None,
         })
         .await;

@@ -87,6 +87,7 @@ fn assigned(generation: u64, partition: i32, start: u64, committed: bool) -> bro
         generation: Generation(generation),
         start: Some(Position::new(start)),
         committed,
+        metadata: None,
     }
 }
 impl Raw {
@@ -359,7 +360,7 @@ async fn message_that_asks_for_endless_answers_ends_its_session_alone() {
         sequence: u64::MAX,
         verdicts: vec![verdict; 500],
         refused: Vec::new(),
-        confirm: false,
+        confirm: Confirm::Problems,
         ticket: None,
     })
     .await;

@@ -13,6 +13,7 @@ use tokio::{
 
 use super::*;
 
+mod ack_map;
 mod broadcast;
 mod cohort;
 mod commit;
@@ -66,6 +67,7 @@ fn configured(order: Order) -> Subscription {
         policy: policy(order),
         window_bytes: 1 << 20,
         intake: Intake::default(),
+        map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
         cohort_grace: Duration::ZERO,
@@ -190,7 +192,7 @@ impl Peer {
             sequence: self.sequence,
             verdicts: vec![verdict],
             refused: Vec::new(),
-            confirm: false,
+            confirm: Confirm::Problems,
             ticket: None,
         })
         .await;
@@ -267,6 +269,20 @@ impl Peer {
         last: u64,
         verdict: Verdict,
     ) -> Vec<VerdictAnswer> {
+        self.declare(lane, first, last, verdict, Confirm::Applied)
+            .await;
+        self.answer().await
+    }
+
+    /// Gives a verdict without waiting for its answer.
+    async fn declare(
+        &mut self,
+        lane: u64,
+        first: u64,
+        last: u64,
+        verdict: Verdict,
+        confirm: Confirm,
+    ) {
         self.sequence += 1;
         let range = OffsetRange::inclusive(Offset::new(first), Offset::new(last)).expect("a run");
         let verdict = LaneVerdict {
@@ -287,10 +303,14 @@ impl Peer {
             sequence,
             verdicts,
             refused,
-            confirm: true,
+            confirm,
             ticket: None,
         })
         .await;
+    }
+
+    /// The answer to the last message; others are passed over.
+    async fn answer(&mut self) -> Vec<VerdictAnswer> {
         loop {
             if let Outbound::Settled {
                 sequence, answers, ..

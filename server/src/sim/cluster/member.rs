@@ -195,7 +195,9 @@ impl Run {
             let log = state.logs.get(&partition)?;
             (log.start, log.end)
         };
-        let committed = state.committed.get(&partition).map(|c| c.position);
+        let group = state.committed.get(&partition).cloned();
+        let committed = group.as_ref().map(|c| c.position);
+        let metadata = group.and_then(|c| c.metadata);
         // What is committed and deleted is read from the oldest record on.
         let position = committed.unwrap_or(match self.cluster.plan.subscription.start {
             StartAt::Latest => end,
@@ -216,13 +218,26 @@ impl Run {
             return None;
         }
         member.lanes.insert(generation, reading);
+        let map = if self.cluster.plan.subscription.map_bytes > 0 {
+            super::map_of(metadata.as_deref(), position)
+        } else {
+            None
+        };
+        let tried = map.iter().flat_map(|map| &map.counters);
+        let tried = tried
+            .map(|c| {
+                let (first, last) = (c.range.first().get(), c.range.last().get());
+                (first, last, c.attempts, c.deliveries)
+            })
+            .collect();
         self.cluster.history.push(Seen::Assigned {
             gateway: self.gateway,
             lane: generation.0,
             partition,
             position,
             committed: committed.is_some(),
-            settled: Vec::new(),
+            settled: super::settled(map.as_ref()),
+            tried,
         });
         Some(Assigned {
             partition: TopicPartition {
@@ -232,6 +247,7 @@ impl Run {
             generation,
             start: Some(at(position)),
             committed: committed.is_some(),
+            metadata,
         })
     }
 
@@ -280,6 +296,11 @@ impl Run {
         };
         if !lost {
             self.commit_last(last).await;
+        }
+        // Answers of the last commits come before the lanes' end.
+        let answers = self.look(|member| std::mem::take(&mut member.answers));
+        for answer in answers.unwrap_or_default() {
+            drop(events.send(answer).await);
         }
         self.let_go(&generations);
         drop(events.send(Event::Revoked(generations)).await);
@@ -397,13 +418,18 @@ impl Run {
             let result = if fails && heard {
                 Err(transient("as the dice fell"))
             } else {
-                let done = self.cluster.state.lock().commit(self.id, commit);
+                let most = self.cluster.plan.metadata;
+                let done = self.cluster.state.lock().commit(self.id, commit, most);
                 if let Ok(partition) = done {
                     self.cluster.history.push(Seen::Committed {
                         gateway: self.gateway,
                         lane: commit.generation.0,
                         partition,
                         position: commit.position.get(),
+                        settled: super::settled(
+                            super::map_of(commit.metadata.as_deref(), commit.position.get())
+                                .as_ref(),
+                        ),
                         told: heard,
                     });
                 }

@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 
-use ackgate_lane::{Generation, Position};
+use ackgate_lane::{AckMap, Generation, Position};
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -57,6 +58,7 @@ pub(super) struct Weather {
 #[derive(Clone, Debug)]
 struct Committed {
     position: u64,
+    metadata: Option<Arc<str>>,
 }
 
 /// What one member reads of one partition.
@@ -250,7 +252,16 @@ impl Cluster {
                 1 => end,
                 _ => state.dice.between(start, end),
             };
-            state.committed.insert(partition, Committed { position });
+            // A tool clears the metadata, or writes its own, or leaves what was there.
+            let old = state.committed.get(&partition).cloned();
+            let stale = old.filter(|old| old.position != position);
+            let metadata = match state.dice.weighted(&[2, 1, 1]) {
+                0 => None,
+                1 => Some(Arc::from("{\"by\": \"another tool\"}")),
+                _ => stale.and_then(|old| old.metadata),
+            };
+            let committed = Committed { position, metadata };
+            state.committed.insert(partition, committed);
             self.history.push(Seen::Reset {
                 partition,
                 position,
@@ -320,7 +331,7 @@ impl State {
     }
 
     /// Lets a commit take effect, or not. `Err` with nothing done if it is refused.
-    fn commit(&mut self, id: u64, commit: &Commit) -> Result<i32, broker::Error> {
+    fn commit(&mut self, id: u64, commit: &Commit, most: usize) -> Result<i32, broker::Error> {
         let refused = |kind, detail: &str| broker::Error {
             kind,
             detail: detail.to_owned(),
@@ -334,9 +345,14 @@ impl State {
         if member.fenced.is_some() {
             return Err(refused(broker::ErrorKind::Transient, "unknown member"));
         }
+        let metadata = commit.metadata.clone();
+        if metadata.as_ref().is_some_and(|text| text.len() > most) {
+            return Err(refused(broker::ErrorKind::TooLarge, "metadata"));
+        }
         let position = commit.position.get();
         let partition = reading.partition;
-        self.committed.insert(partition, Committed { position });
+        let committed = Committed { position, metadata };
+        self.committed.insert(partition, committed);
         Ok(partition)
     }
 }
@@ -396,4 +412,20 @@ impl Connect for Node {
 /// The position of a number.
 const fn at(position: u64) -> Position {
     Position::new(position)
+}
+
+/// What metadata says, if it is a map of this position.
+fn map_of(metadata: Option<&str>, position: u64) -> Option<AckMap> {
+    let bytes = STANDARD_NO_PAD.decode(metadata?).ok()?;
+    let map = AckMap::decode(&bytes).ok()?;
+    (map.floor.get() == position).then_some(map)
+}
+
+/// Settled runs of a map: first, last.
+fn settled(map: Option<&AckMap>) -> Vec<(u64, u64)> {
+    map.map_or_else(Vec::new, |map| {
+        let runs = map.settled.iter();
+        runs.map(|run| (run.first().get(), run.last().get()))
+            .collect()
+    })
 }

@@ -150,7 +150,7 @@ fn refused(
         let floor = facts
             .lanes
             .get(&word.lane)
-            .is_some_and(|lane| offset < lane.start);
+            .is_some_and(|lane| offset < lane.start || lane.had_settled(offset));
         let letter = facts.lanes.get(&word.lane).is_some_and(|lane| {
             facts
                 .letters

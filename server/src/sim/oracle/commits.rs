@@ -13,6 +13,7 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
         lane: id,
         partition,
         position,
+        settled,
         ..
     } = event
     else {
@@ -43,11 +44,24 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
             return;
         }
     }
+    for (first, last) in settled {
+        for (offset, _) in log.range(*first..=*last) {
+            if !is_settled(facts, *id, lane, *offset) {
+                let what = format!(
+                    "partition {partition}: the map committed in lane {id} says that {offset} is \
+                     settled, and nobody answered for it"
+                );
+                found.push(facts.violation("L2", what));
+                return;
+            }
+        }
+    }
 }
 
 fn is_settled(facts: &Facts<'_>, id: u64, lane: &Lane, offset: u64) -> bool {
     let place = (id, offset);
-    facts.may_have_said(place, |saying| saying == Saying::Acked)
+    lane.had_settled(offset)
+        || facts.may_have_said(place, |saying| saying == Saying::Acked)
         || facts
             .letters
             .contains(&(lane.gateway, lane.partition, offset))

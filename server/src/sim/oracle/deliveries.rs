@@ -61,6 +61,16 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
     if *offset < lane.start {
         complain("L1", format!("below the committed position {}", lane.start));
     }
+    if lane.had_settled(*offset) {
+        complain(
+            "L14",
+            "settled before its lane came, as was committed".to_owned(),
+        );
+    }
+    let durable = facts.durable.get(&(*partition, *offset));
+    if let Some(told) = durable.filter(|told| **told < lane.assigned) {
+        complain("L12", format!("confirmed as durable at #{told}"));
+    }
     let new = New {
         session: *session,
         lane: *id,
@@ -118,7 +128,15 @@ fn numbers(facts: &Facts<'_>, new: &New, complain: &mut impl FnMut(&'static str,
                     && counts
             })
     };
-    let least = 1 + count(before.iter().filter(failed).count());
+    let tried = facts.lanes.get(&new.lane).map(|l| l.had_tried(new.offset));
+    let (attempts, deliveries) = tried.unwrap_or_default();
+    if new.delivery <= deliveries {
+        complain(
+            "L10",
+            format!("delivery {} after {deliveries}", new.delivery),
+        );
+    }
+    let least = 1 + attempts + count(before.iter().filter(failed).count());
     if new.attempt > most || new.attempt < least {
         complain(
             "L10",
@@ -152,7 +170,8 @@ pub(super) fn most_attempts(facts: &Facts<'_>, lane: u64, offset: u64, delivery:
             && (failed || facts.now >= old.safe_until(deadline, claims, all))
     });
     let blind = facts.blindly(place, |said| matches!(said, Saying::Failed(_)));
-    1 + count(uses.count() + blind)
+    let tried = facts.lanes.get(&lane).map(|l| l.had_tried(offset));
+    1 + tried.unwrap_or_default().0 + count(uses.count() + blind)
 }
 
 /// **L5**, **L14**: what was acked does not come again in the same lane.
@@ -238,7 +257,11 @@ fn in_key_order(
     {
         let letter = (lane.gateway, lane.partition, *below);
         let acked = facts.may_have_said((new.lane, *below), |said| said == Saying::Acked);
-        if !acked && !facts.letters.contains(&letter) && !facts.plan.drops() {
+        if !acked
+            && !lane.had_settled(*below)
+            && !facts.letters.contains(&letter)
+            && !facts.plan.drops()
+        {
             complain("L9", format!("{below} of the same key is not settled"));
             return;
         }
@@ -267,7 +290,11 @@ fn in_order(
             Saying::Rejected => facts.plan.drops(),
             Saying::Failed(_) | Saying::Released | Saying::Nonsense(_) | Saying::Extend(_) => false,
         });
-        if decided || facts.letters.contains(&letter) || facts.plan.drops() {
+        if decided
+            || lane.had_settled(*below)
+            || facts.letters.contains(&letter)
+            || facts.plan.drops()
+        {
             continue;
         }
         // Not the one read last: an old one may have waited in a transport.

@@ -15,6 +15,12 @@ pub(super) struct Lane {
     pub(super) gateway: u64,
     pub(super) partition: i32,
     pub(super) start: u64,
+    /// When it came.
+    pub(super) assigned: usize,
+    /// Settled before it came, as was committed.
+    settled: Vec<(u64, u64)>,
+    /// Tried before it came.
+    tried: Vec<(u64, u64, u32, u32)>,
     /// When it went.
     pub(super) revoked: Option<(usize, u64)>,
 }
@@ -57,7 +63,7 @@ pub(super) enum Became {
 pub(super) struct Session {
     pub(super) gateway: u64,
     pub(super) deadline: u64,
-    confirm: bool,
+    confirm: u32,
     /// With the times from which they counted.
     pub(super) credits: Vec<(u64, (u32, u64))>,
     /// Said goodbye or ended.
@@ -78,6 +84,8 @@ pub(super) struct Facts<'a> {
     pub(super) sessions: BTreeMap<u64, Session>,
     pub(super) deliveries: BTreeMap<Place, Vec<Delivery>>,
     pub(super) claims: BTreeMap<Place, Vec<Claim>>,
+    /// Confirmed as durable: by the entry that says so, until the group is reset.
+    pub(super) durable: BTreeMap<(i32, u64), usize>,
     /// Confirmed to these gateways.
     pub(super) letters: BTreeSet<(u64, i32, u64)>,
     /// What each session has received of each lane.
@@ -139,6 +147,7 @@ impl<'a> Facts<'a> {
             sessions: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             claims: BTreeMap::new(),
+            durable: BTreeMap::new(),
             letters: BTreeSet::new(),
             received: BTreeMap::new(),
             words: BTreeMap::new(),
@@ -223,7 +232,7 @@ impl<'a> Facts<'a> {
 
     /// What became of a word's part about one offset.
     pub(super) fn became(&self, session: u64, sequence: u64, word: &Word, offset: u64) -> Became {
-        let confirm = self.sessions.get(&session).is_some_and(|s| s.confirm);
+        let confirm = self.sessions.get(&session).map_or(0, |s| s.confirm);
         let Some((index, replies)) = self.answers.get(&(session, sequence)) else {
             return Became::Untold;
         };
@@ -232,8 +241,12 @@ impl<'a> Facts<'a> {
             .iter()
             .find(|r| r.lane == word.lane && (r.first..=r.last).contains(&offset));
         match reply {
+            // It may have been applied, and be told as what could not be made durable.
+            Some(reply) if confirm > 1 && matches!(reply.result, Told::Fenced | Told::Stale) => {
+                Became::Untold
+            }
             Some(reply) => Became::Refused(reply.result),
-            None if confirm || !replies.is_empty() => Became::Applied(*index),
+            None if confirm > 0 || !replies.is_empty() => Became::Applied(*index),
             None => Became::Untold,
         }
     }
@@ -259,8 +272,11 @@ impl<'a> Facts<'a> {
             Event::Reset {
                 partition,
                 position,
+            } => {
+                self.committed.insert(*partition, *position);
+                self.durable.retain(|(of, _), _| of != partition);
             }
-            | Event::Committed {
+            Event::Committed {
                 partition,
                 position,
                 ..
@@ -272,9 +288,14 @@ impl<'a> Facts<'a> {
                 lane,
                 partition,
                 position,
+                settled,
+                tried,
                 ..
             } => {
                 let lane_facts = Lane {
+                    assigned: self.index,
+                    settled: settled.clone(),
+                    tried: tried.clone(),
                     gateway: *gateway,
                     partition: *partition,
                     start: *position,
@@ -288,10 +309,13 @@ impl<'a> Facts<'a> {
                     out.retain(|(of, _), _| of != lane);
                 }
             }
-            Event::Revoked { lane, .. } => {
+            Event::Revoked { lane: lane_id, .. } => {
                 let (index, now) = (self.index, self.now);
-                if let Some(lane) = self.lanes.get_mut(lane) {
+                if let Some(lane) = self.lanes.get_mut(lane_id) {
                     lane.revoked = Some((index, now));
+                }
+                for out in self.out.values_mut() {
+                    out.retain(|(of, _), _| of != lane_id);
                 }
             }
             Event::LetterAnswered {
@@ -365,9 +389,38 @@ impl<'a> Facts<'a> {
                     out.retain(|(of, offset), _| of != lane || *offset < first);
                 }
             }
+            Event::Answered {
+                session, sequence, ..
+            } => self.confirmed(*session, *sequence),
             Event::Goodbye { session, .. } => self.over(*session),
             Event::Ended { session, .. } => self.over(*session),
             _ => {}
+        }
+    }
+
+    /// A durable confirmation stands for good.
+    fn confirmed(&mut self, session: u64, sequence: u64) {
+        if self.sessions.get(&session).is_none_or(|s| s.confirm < 2) {
+            return;
+        }
+        let Some((_, _, words)) = self.words.get(&(session, sequence)) else {
+            return;
+        };
+        let mut certain = Vec::new();
+        for word in words.iter().filter(|w| w.saying == Saying::Acked) {
+            let Some(lane) = self.lanes.get(&word.lane) else {
+                continue;
+            };
+            for offset in self.touched(session, word) {
+                let became = self.became(session, sequence, word, offset);
+                if matches!(became, Became::Applied(_)) {
+                    certain.push((lane.partition, offset));
+                }
+            }
+        }
+        let index = self.index;
+        for record in certain {
+            self.durable.entry(record).or_insert(index);
         }
     }
 
@@ -415,6 +468,23 @@ impl<'a> Facts<'a> {
         }
         self.words
             .insert((session, sequence), (self.index, self.now, words.to_vec()));
+    }
+}
+
+impl Lane {
+    /// Whether a record was settled before the lane came, as was committed.
+    pub(super) fn had_settled(&self, offset: u64) -> bool {
+        let mut settled = self.settled.iter();
+        settled.any(|(first, last)| (*first..=*last).contains(&offset))
+    }
+
+    /// Attempts and deliveries before the lane came, as was committed.
+    pub(super) fn had_tried(&self, offset: u64) -> (u32, u32) {
+        let mut tried = self.tried.iter();
+        let of = tried.find(|(first, last, ..)| (*first..=*last).contains(&offset));
+        of.map_or((0, 0), |(_, _, attempts, deliveries)| {
+            (*attempts, *deliveries)
+        })
     }
 }
 

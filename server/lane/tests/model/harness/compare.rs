@@ -23,7 +23,7 @@ impl Harness {
         let mut done: Vec<Did> = Vec::new();
         while let Some(effect) = self.lane.poll_effect() {
             self.trace.push(effect);
-            done.extend(self.world.carry_out(effect));
+            done.extend(self.world.carry_out(effect, &self.lane));
         }
         let expected = self.reference.did();
         let mut missing = done.clone();

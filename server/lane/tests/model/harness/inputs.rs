@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    Cause, CommitOutcome, DeadLetterOutcome, Offset, OnExpired, Order, Position, Return,
-    SeekOutcome, Subscriber, Target, Time, Verdict, VerdictResult,
+    Cause, CommitOutcome, DeadLetterOutcome, Offset, OnExpired, Order, Return, SeekOutcome,
+    Subscriber, Target, Time, Verdict, VerdictResult,
 };
 
 use super::{Harness, range};
@@ -270,7 +270,8 @@ impl Harness {
         if self.world.commits.is_empty() {
             return;
         }
-        let position = self.world.commits.remove(0);
+        let commit = self.world.commits.remove(0);
+        let (serial, position) = (commit.serial, commit.position);
         let outcome = if done {
             CommitOutcome::Done
         } else {
@@ -278,10 +279,9 @@ impl Harness {
         };
         if done {
             assert!(self.world.committed <= position, "L1");
-            self.world.committed = position;
+            self.world.done(commit);
         }
-        self.lane
-            .handle_commit(self.now, Position::new(position), outcome);
+        self.lane.handle_commit(self.now, serial, outcome);
         self.reference.commit(self.now, position, outcome);
         self.compare();
     }

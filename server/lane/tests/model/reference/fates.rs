@@ -20,6 +20,7 @@ impl Reference {
         self.record(offset).is = Is::Settled(outcome);
         self.settlements += 1;
         self.any = true;
+        self.changed |= self.maps;
     }
 
     pub(super) fn give_up(&mut self, offset: u64, cause: Cause, from: Option<u64>) {
@@ -82,6 +83,8 @@ impl Reference {
         {
             self.keepers.remove(&key);
         }
+        self.any |= self.maps;
+        self.changed |= self.maps;
         if let Some(cause) = self.exhausted(offset) {
             return self.give_up(offset, cause, late);
         }

@@ -128,7 +128,8 @@ impl Reference {
 
     fn maybe_commit(&mut self, now: Time) {
         let floor = self.floor();
-        if self.asked.is_some() || !self.any || floor <= self.base {
+        let news = self.changed || floor > self.base;
+        if self.asked.is_some() || !self.any || !news {
             self.due = None;
             return;
         }
@@ -143,10 +144,16 @@ impl Reference {
     }
 
     fn ask_commit(&mut self, floor: u64) {
-        self.asked = Some(floor);
         self.settlements = 0;
         self.due = None;
         self.commit_failed = false;
+        self.changed = false;
+        let map = self.maps.then(|| self.map());
+        if floor == self.base && (map.is_none() || map == self.base_map) {
+            return;
+        }
+        self.asked = Some(floor);
+        self.asked_map = map;
         self.did.push(Did::Commit(floor));
     }
 
@@ -159,7 +166,7 @@ impl Reference {
             }
         }
         let floor = self.floor();
-        if self.any && floor > self.base {
+        if self.any && (self.changed || self.asked.is_some() || floor > self.base) {
             self.ask_commit(floor);
         }
         self.life = Life::Done;

@@ -134,7 +134,10 @@ impl Reference {
             How::Filtered | How::Unfit => true,
             How::Expired | How::ExpiredDropped => is_fresh,
         };
-        if self.life == Life::Done || self.is(offset) != Some(Is::Ready) || !concerns {
+        if self.life == Life::Done
+            || !matches!(self.is(offset), Some(Is::Ready | Is::Behind))
+            || !concerns
+        {
             return false;
         }
         match how {
@@ -161,12 +164,13 @@ impl Reference {
     }
 
     pub(crate) fn commit(&mut self, now: Time, position: u64, outcome: CommitOutcome) {
-        if self.asked == Some(position) {
-            self.asked = None;
-            self.commit_failed = outcome == CommitOutcome::Failed;
-        }
+        self.asked = None;
+        self.commit_failed = outcome == CommitOutcome::Failed;
         if outcome == CommitOutcome::Done {
-            self.base = self.base.max(position);
+            self.base = position;
+            self.base_map = self.asked_map.take();
+        } else {
+            self.changed = true;
         }
         self.finish(now);
     }

@@ -33,6 +33,7 @@ impl Reference {
                 _ if self.origin.is_some_and(|origin| origin <= offset) && offset < floor => {
                     Some(Outcome::Acked)
                 }
+                Some(Is::Settled(_)) => continue,
                 Some(Is::Acked(_)) => Some(Outcome::Acked),
                 Some(Is::Refused(..) | Is::Letter(..) | Is::Held) => Some(Outcome::Refused),
                 None => continue,

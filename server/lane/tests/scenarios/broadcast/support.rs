@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ackgate_lane::{
-    Answer, Broadcast, CommitOutcome, DeadLetterOutcome, Debt, Effect, Epoch, Generation, Offset,
-    Policy, Position, Sharing, Start, Subscriber, Target, Time, Verdict, VerdictResult,
+    Answer, Broadcast, CommitOutcome, DeadLetterOutcome, Debt, Effect, Epoch, Generation, MapStart,
+    Offset, Policy, Position, Sharing, Start, Subscriber, Target, Time, Verdict, VerdictResult,
 };
 
 use crate::support::{DEADLINE, at, range};
@@ -36,6 +36,7 @@ impl Bench {
             position: Some(Position::new(0)),
             committed: true,
             seed: 7,
+            map: MapStart::default(),
         };
         let mut bench = Self {
             lane: Broadcast::new(policy, sharing, start),
@@ -157,9 +158,9 @@ impl Bench {
     pub(crate) fn effects(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
         while let Some(effect) = self.lane.poll_effect() {
-            if let Effect::Commit { position } = effect {
+            if let Effect::Commit { serial, .. } = effect {
                 self.lane
-                    .handle_commit(self.now, position, CommitOutcome::Done);
+                    .handle_commit(self.now, serial, CommitOutcome::Done);
                 self.checked();
             } else {
                 effects.push(effect);

@@ -262,13 +262,15 @@ async fn close_revokes_commits_and_ends() {
     let last = Commit {
         generation: lane.generation,
         position: Position::new(5),
+        serial: 1,
+        metadata: None,
     };
     let mut steps = Vec::new();
     loop {
         match member.event().await {
             Event::Revoking { lost, reply, .. } => {
                 assert!(!lost);
-                reply.send(vec![last]).unwrap();
+                reply.send(vec![last.clone()]).unwrap();
                 steps.push("revoking");
             }
             Event::Committed { commit, result } => {

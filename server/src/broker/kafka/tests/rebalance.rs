@@ -34,6 +34,8 @@ async fn give_up(member: &mut Member, count: usize, position: u64) -> Option<Vec
                 let commits = generations.iter().map(|generation| Commit {
                     generation: *generation,
                     position: Position::new(position),
+                    serial: 1,
+                    metadata: None,
                 });
                 reply.send(commits.collect()).unwrap();
             }

@@ -73,6 +73,7 @@ pub(in crate::broker::kafka) fn subscription(
             commit_settlements: 1000,
         },
         window_bytes: 1 << 26,
+        map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::ZERO,
         intake: crate::config::Intake::default(),
         revoke_drain: Duration::from_secs(5),
@@ -266,11 +267,23 @@ impl Member {
         generation: Generation,
         position: u64,
     ) -> Result<(), Error> {
+        self.commit_with(generation, position, None).await
+    }
+
+    /// Commits with metadata and waits for the answer.
+    pub(in crate::broker::kafka) async fn commit_with(
+        &mut self,
+        generation: Generation,
+        position: u64,
+        metadata: Option<&str>,
+    ) -> Result<(), Error> {
         let asked = Commit {
             generation,
             position: Position::new(position),
+            serial: position,
+            metadata: metadata.map(Into::into),
         };
-        self.consumer.commit(vec![asked]);
+        self.consumer.commit(vec![asked.clone()]);
         self.until(|event| match event {
             Event::Committed { commit, result } if commit == asked => Some(result),
             _ => None,

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 
 use super::*;
 use crate::{
-    config::{Content, MaxAge},
+    config::{Check, Content, MaxAge},
     filter::Filter,
 };
 
@@ -47,15 +47,12 @@ fn chunk(rows: &[Row<'_>]) -> Chunk {
     }
 }
 
-fn found(intake: &Intake, rows: &[Row<'_>]) -> Vec<(u64, u64, Finding)> {
+fn sifted(intake: &Intake, rows: &[Row<'_>]) -> Sifted {
     let of = TopicPartition {
         topic: Arc::from("orders"),
         partition: 0,
     };
     sift(intake, &chunk(rows), &of, NOW)
-        .into_iter()
-        .map(|(range, finding)| (range.first().get(), range.last().get(), finding))
-        .collect()
 }
 
 fn every_check(on_failure: OnFailure) -> Intake {
@@ -78,7 +75,6 @@ const BROKEN: Option<&[u8]> = Some(b"{");
 
 #[test]
 fn age_goes_before_the_filter_and_the_filter_before_the_content() {
-    let unfit = Finding::Unfit(OnFailure::Reject, Check::Json);
     let rows = [
         (0, 501, "b", BROKEN),
         (1, 500, "b", BROKEN),
@@ -86,18 +82,20 @@ fn age_goes_before_the_filter_and_the_filter_before_the_content() {
         (3, 500, "a", JSON),
         (4, 500, "a", None),
     ];
+    let sifted = sifted(&every_check(OnFailure::Reject), &rows);
     assert_eq!(
-        found(&every_check(OnFailure::Reject), &rows),
+        sifted.fates,
         [
-            (0, 0, Finding::Expired),
-            (1, 1, Finding::Filtered),
-            (2, 2, unfit)
+            (0..1, Fate::Expired),
+            (1..2, Fate::Filtered),
+            (2..3, Fate::Rejected)
         ]
     );
+    assert_eq!((sifted.unfit, sifted.delivered), (Some(2), 0));
 }
 
 #[test]
-fn neighbours_are_one_run_over_gaps_and_never_over_a_record_that_is_handed_out() {
+fn neighbours_of_one_fate_are_one_run() {
     let rows = [
         (0, 0, "b", JSON),
         (5, 0, "b", JSON),
@@ -106,14 +104,14 @@ fn neighbours_are_one_run_over_gaps_and_never_over_a_record_that_is_handed_out()
         (8, 0, "a", BROKEN),
         (9, 0, "b", JSON),
     ];
-    let unfit = Finding::Unfit(OnFailure::Skip, Check::Json);
+    let sifted = sifted(&every_check(OnFailure::Skip), &rows);
     assert_eq!(
-        found(&every_check(OnFailure::Skip), &rows),
+        sifted.fates,
         [
-            (0, 5, Finding::Filtered),
-            (7, 7, Finding::Filtered),
-            (8, 8, unfit),
-            (9, 9, Finding::Filtered)
+            (0..2, Fate::Filtered),
+            (3..4, Fate::Filtered),
+            (4..5, Fate::Skipped),
+            (5..6, Fate::Filtered)
         ]
     );
 }
@@ -122,19 +120,14 @@ fn neighbours_are_one_run_over_gaps_and_never_over_a_record_that_is_handed_out()
 fn a_filter_that_fails_leaves_the_record_to_the_content_check() {
     let intake = Intake {
         filter: Some(Filter::compile("key < 3").expect("valid")),
-        ..every_check(OnFailure::Deliver)
+        ..every_check(OnFailure::Reject)
     };
-    let found = found(&intake, &[(0, 0, "a", BROKEN), (1, 0, "a", JSON)]);
-    assert!(
-        matches!(found[0], (0, 0, Finding::FilterFailed(_))),
-        "{found:?}"
-    );
-    assert!(matches!(
-        found[1],
-        (0, 0, Finding::Unfit(OnFailure::Deliver, _))
-    ));
-    assert!(matches!(found[2], (1, 1, Finding::FilterFailed(_))));
-    assert_eq!(found.len(), 3);
+    let sifted_all = sifted(&intake, &[(0, 0, "a", JSON), (1, 0, "a", BROKEN)]);
+    assert_eq!(sifted_all.failures, 2);
+    assert_eq!(sifted_all.failed.map(|(offset, _)| offset), Some(0));
+    assert_eq!(sifted_all.fates, [(1..2, Fate::Rejected)]);
+    let deliver = sifted(&every_check(OnFailure::Deliver), &[(0, 0, "a", BROKEN)]);
+    assert_eq!((deliver.fates.len(), deliver.delivered), (0, 1));
 }
 
 #[test]
@@ -144,5 +137,6 @@ fn records_from_the_future_and_without_a_timestamp_are_not_too_old() {
         (1, NOW, "a", JSON),
         (2, NOW + 1, "a", JSON),
     ];
-    assert_eq!(found(&every_check(OnFailure::Reject), &rows), []);
+    let sifted = sifted(&every_check(OnFailure::Reject), &rows);
+    assert_eq!(sifted.fates, []);
 }

@@ -1,0 +1,487 @@
+//! L12 and what it rests on, with maps of any size, brokers that refuse metadata, and
+//! kills at any time: nothing confirmed as durable is ever handed out again.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use ackgate_lane::{
+    AckMap, Backoff, CommitOutcome, Confirmed, DeadLetterOutcome, Effect, Epoch, Generation, Lane,
+    MAX_MAP_BYTES, MapStart, Offset, OffsetRange, OnReject, Order, Policy, Position, SeekOutcome,
+    Start, Subscriber, Target, Time, Verdict, VerdictResult, Window, invariants,
+};
+use proptest::{collection::vec, prelude::*};
+
+const ME: Subscriber = Subscriber(1);
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Fetch(u64),
+    Dispatch(u64),
+    /// A verdict on this part of what is out, to be confirmed as durable or not.
+    Say(usize, u64, Verdict, bool),
+    Letter(bool),
+    Commit(bool),
+    Seek,
+    Wait(u64),
+    /// The brokers' limit changes.
+    Limit(usize),
+    Drain,
+    /// Everything but Kafka is gone; what was asked for arrived there or did not.
+    Kill(bool),
+}
+
+fn verdicts() -> impl Strategy<Value = Verdict> {
+    let soon = Duration::from_millis(300);
+    prop_oneof![
+        8 => Just(Verdict::Acked),
+        1 => Just(Verdict::Rejected),
+        1 => Just(Verdict::Failed { retry_after: Some(soon) }),
+        1 => Just(Verdict::Failed { retry_after: Some(soon * 20) }),
+        1 => Just(Verdict::Released),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        9 => (1..200_u64).prop_map(Step::Fetch),
+        12 => (1..100_u64).prop_map(Step::Dispatch),
+        60 => (any::<usize>(), 1..9_u64, verdicts(), any::<bool>())
+            .prop_map(|(at, count, verdict, durable)| Step::Say(at, count, verdict, durable)),
+        3 => any::<bool>().prop_map(Step::Letter),
+        6 => prop::bool::weighted(0.8).prop_map(Step::Commit),
+        3 => Just(Step::Seek),
+        3 => (1..1500_u64).prop_map(Step::Wait),
+        1 => prop_oneof![Just(usize::MAX), 0..200_usize].prop_map(Step::Limit),
+        1 => Just(Step::Drain),
+        1 => any::<bool>().prop_map(Step::Kill),
+    ]
+}
+
+fn policy(order: Order) -> Policy {
+    let none = Backoff {
+        initial: Duration::ZERO,
+        factor: 1.0,
+        max: Duration::ZERO,
+    };
+    Policy {
+        order,
+        ack_deadline: Duration::from_secs(30),
+        max_attempts: 50,
+        max_deliveries: 200,
+        backoff: none,
+        on_reject: OnReject::DeadLetter,
+        dead_letter_backoff: none,
+        window: Window {
+            records: 500,
+            span: 2000,
+        },
+        commit_interval: Duration::from_millis(500),
+        commit_settlements: 50,
+    }
+}
+
+/// What Kafka has.
+#[derive(Clone, Debug, Default)]
+struct Kafka {
+    position: u64,
+    map: Option<AckMap>,
+}
+
+struct World {
+    policy: Policy,
+    most: usize,
+    limit: usize,
+    kafka: Kafka,
+    lane: Lane,
+    now: Time,
+    next: u64,
+    /// The end of the log.
+    end: u64,
+    out: BTreeSet<u64>,
+    asked: Vec<(u64, Kafka, usize)>,
+    letters: BTreeSet<u64>,
+    seek: Option<u64>,
+    answered: BTreeSet<u64>,
+    /// What each wait is for.
+    waits: BTreeMap<u64, BTreeSet<u64>>,
+    token: u64,
+    durable: BTreeSet<u64>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl World {
+    fn new(order: Order, most: usize) -> Self {
+        let policy = policy(order);
+        Self {
+            policy,
+            most,
+            limit: usize::MAX,
+            kafka: Kafka::default(),
+            lane: lane(policy, most, &Kafka::default()),
+            now: Time::default(),
+            next: 0,
+            end: 0,
+            out: BTreeSet::new(),
+            asked: Vec::new(),
+            letters: BTreeSet::new(),
+            seek: None,
+            answered: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            token: 0,
+            durable: BTreeSet::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    fn run(&mut self, step: Step) {
+        match step {
+            Step::Fetch(count) => {
+                let count = count.min(u64::from(self.lane.room()));
+                if count > 0 && self.seek.is_none() {
+                    self.lane
+                        .handle_fetched(self.now, range(self.next, self.next + count));
+                    self.next += count;
+                    self.end = self.end.max(self.next);
+                }
+            }
+            Step::Dispatch(count) => self.dispatch(count),
+            Step::Say(at, count, verdict, durable) => self.say(at, count, verdict, durable),
+            Step::Letter(stored) => {
+                if let Some(offset) = self.letters.pop_first() {
+                    if stored {
+                        self.answered.insert(offset);
+                    }
+                    let outcome = if stored {
+                        DeadLetterOutcome::Stored
+                    } else {
+                        DeadLetterOutcome::Failed
+                    };
+                    self.lane
+                        .handle_dead_letter(self.now, Offset::new(offset), outcome);
+                }
+            }
+            Step::Commit(works) => self.commit(works),
+            Step::Seek => {
+                if let Some(to) = self.seek.take() {
+                    self.next = to;
+                    self.lane.handle_seek(self.now, SeekOutcome::Done);
+                }
+            }
+            Step::Wait(ms) => {
+                let end = self.now.after(Duration::from_millis(ms));
+                while let Some(time) = self.lane.poll_timeout().filter(|time| *time <= end) {
+                    self.now = self.now.max(time);
+                    self.lane.handle_timeout(self.now);
+                    self.follow();
+                }
+                self.now = end;
+            }
+            Step::Limit(limit) => self.limit = limit,
+            Step::Drain => {
+                self.lane.begin_drain(self.now, self.now);
+                self.follow();
+                while !self.asked.is_empty() {
+                    self.commit(true);
+                    self.follow();
+                }
+                self.restart();
+            }
+            Step::Kill(arrived) => {
+                while arrived && !self.asked.is_empty() {
+                    self.take_commit();
+                }
+                self.restart();
+            }
+        }
+        self.follow();
+    }
+
+    fn dispatch(&mut self, count: u64) {
+        let Some(ready) = self.lane.ready_for(ME) else {
+            return;
+        };
+        let end = ready
+            .range
+            .end()
+            .get()
+            .min(ready.range.first().get() + count);
+        let run = range(ready.range.first().get(), end);
+        for offset in run.first().get()..end {
+            assert!(
+                !self.durable.contains(&offset),
+                "L12: {offset} was confirmed as durable and comes again"
+            );
+            self.out.insert(offset);
+        }
+        self.lane
+            .handle_dispatched(self.now, ME, run, Duration::from_secs(3600));
+        self.lane.handle_sent(self.now, ME, run);
+    }
+
+    fn say(&mut self, at: usize, count: u64, verdict: Verdict, durable: bool) {
+        let Some(&first) = self.out.iter().nth(at % self.out.len().max(1)) else {
+            return;
+        };
+        let target = Target {
+            range: range(first, first + count),
+            delivery: None,
+        };
+        let mut answers = Vec::new();
+        self.lane
+            .handle_verdict(self.now, ME, target, verdict, &mut answers);
+        let applied = answers
+            .iter()
+            .filter(|answer| answer.result == VerdictResult::Applied);
+        let ranges: Vec<OffsetRange> = applied.map(|answer| answer.range).collect();
+        let offsets = ranges.iter().flat_map(|run| offsets(*run));
+        let decided = matches!(verdict, Verdict::Acked | Verdict::Rejected);
+        if verdict == Verdict::Acked {
+            self.answered
+                .extend(offsets.clone().filter(|offset| self.out.contains(offset)));
+        }
+        if durable && !ranges.is_empty() {
+            self.token += 1;
+            let wait = offsets.filter(|offset| self.out.contains(offset));
+            let wait = if decided {
+                wait.collect()
+            } else {
+                BTreeSet::new()
+            };
+            self.waits.insert(self.token, wait);
+            let ranges = if decided { ranges } else { Vec::new() };
+            self.lane.confirm(self.now, self.token, ranges);
+        }
+    }
+
+    fn commit(&mut self, works: bool) {
+        let Some((serial, _, size)) = self.asked.first().cloned() else {
+            return;
+        };
+        let outcome = if !works {
+            self.asked.remove(0);
+            CommitOutcome::Failed
+        } else if size > self.limit {
+            self.asked.remove(0);
+            self.count("too large");
+            CommitOutcome::MetadataTooLarge
+        } else {
+            self.take_commit();
+            CommitOutcome::Done
+        };
+        self.lane.handle_commit(self.now, serial, outcome);
+    }
+
+    fn take_commit(&mut self) {
+        let (_, kafka, size) = self.asked.remove(0);
+        if size <= self.limit {
+            assert!(kafka.position >= self.kafka.position, "L1");
+            self.kafka = kafka;
+        }
+    }
+
+    fn follow(&mut self) {
+        while let Some(effect) = self.lane.poll_effect() {
+            match effect {
+                Effect::Commit { position, serial } => {
+                    let bytes = self.lane.commit_map(serial).map(<[u8]>::to_vec);
+                    let size = bytes.as_ref().map_or(0, Vec::len);
+                    assert!(size <= self.most, "the map keeps to its room");
+                    let map = bytes.map(|bytes| AckMap::decode(&bytes).expect("a sound map"));
+                    let kafka = Kafka {
+                        position: position.get(),
+                        map,
+                    };
+                    let below = (0..kafka.position).find(|offset| !self.answered.contains(offset));
+                    assert_eq!(below, None, "L2");
+                    let untrue = settled(&kafka)
+                        .into_iter()
+                        .find(|offset| !self.answered.contains(offset));
+                    assert_eq!(untrue, None, "the map says more than is true");
+                    self.asked.push((serial, kafka, size));
+                }
+                Effect::DeadLetter { offset, .. } => {
+                    self.letters.insert(offset.get());
+                }
+                Effect::Returned { range, .. } => {
+                    self.out
+                        .retain(|offset| !range.contains(Offset::new(*offset)));
+                }
+                Effect::Seek { to } => self.seek = Some(to.get()),
+                Effect::MapRefused { .. } => self.count("refused"),
+                Effect::Settled { .. }
+                | Effect::Skipped { .. }
+                | Effect::Lost { .. }
+                | Effect::Dropped { .. }
+                | Effect::CutOff { .. }
+                | Effect::Withdrawn { .. }
+                | Effect::Drained => {}
+            }
+        }
+        while let Some(confirmation) = self.lane.poll_confirmation() {
+            let token = confirmation.token;
+            match confirmation.result {
+                Confirmed::Void { range } => {
+                    self.count("void");
+                    let wait = self.waits.get_mut(&token).expect("a wait");
+                    wait.retain(|offset| !range.contains(Offset::new(*offset)));
+                }
+                Confirmed::Durable => {
+                    self.count("durable");
+                    let wait = self
+                        .waits
+                        .remove(&token)
+                        .expect("a wait that has not ended");
+                    let known = settled(&self.kafka);
+                    for offset in wait {
+                        assert!(
+                            offset < self.kafka.position || known.contains(&offset),
+                            "L12: {offset} is confirmed and Kafka does not know of it"
+                        );
+                        self.durable.insert(offset);
+                    }
+                }
+            }
+        }
+        if self.lane.snapshot().map.is_full {
+            self.count("full");
+        }
+        if let Err(violation) = invariants::check(&self.lane) {
+            panic!("{violation}");
+        }
+    }
+
+    fn restart(&mut self) {
+        self.lane = lane(self.policy, self.most, &self.kafka);
+        assert_eq!(self.lane.snapshot().map.doubt, None);
+        self.next = self.kafka.position;
+        self.out.clear();
+        self.asked.clear();
+        self.letters.clear();
+        self.waits.clear();
+        self.seek = None;
+        self.count("restart");
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// All faults end: everything settles, is confirmed and committed.
+    fn complete(&mut self) {
+        self.limit = usize::MAX;
+        let end = self.end;
+        for _ in 0..2000 {
+            if self.kafka.position >= end {
+                assert!(self.waits.is_empty(), "unanswered: {:?}", self.waits);
+                return;
+            }
+            if self.next < end {
+                self.run(Step::Fetch(end - self.next));
+            }
+            self.run(Step::Dispatch(1000));
+            while !self.out.is_empty() {
+                self.run(Step::Say(0, 500, Verdict::Acked, false));
+            }
+            self.run(Step::Letter(true));
+            self.run(Step::Seek);
+            self.run(Step::Commit(true));
+            self.run(Step::Wait(300));
+        }
+        panic!("never completed: {:?}", self.lane.snapshot());
+    }
+}
+
+fn lane(policy: Policy, most: usize, kafka: &Kafka) -> Lane {
+    Lane::new(
+        policy,
+        Start {
+            generation: Generation(1),
+            epoch: Epoch(1),
+            position: Some(Position::new(kafka.position)),
+            committed: kafka.position > 0 || kafka.map.is_some(),
+            seed: 1,
+            map: MapStart {
+                most_bytes: most,
+                restored: kafka.map.clone(),
+                ..MapStart::default()
+            },
+        },
+    )
+}
+
+fn range(first: u64, end: u64) -> OffsetRange {
+    OffsetRange::new(Offset::new(first), Position::new(end)).expect("not empty")
+}
+
+fn offsets(run: OffsetRange) -> std::ops::Range<u64> {
+    run.first().get()..run.end().get()
+}
+
+fn settled(kafka: &Kafka) -> BTreeSet<u64> {
+    let runs = kafka.map.iter().flat_map(|map| &map.settled);
+    runs.flat_map(|run| offsets(*run)).collect()
+}
+
+fn orders() -> impl Strategy<Value = Order> {
+    prop_oneof![
+        3 => Just(Order::None),
+        1 => Just(Order::Lane { skip_acked: false }),
+        1 => Just(Order::Lane { skip_acked: true }),
+    ]
+}
+
+fn rooms() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(0), 96..200_usize, Just(MAX_MAP_BYTES)]
+}
+
+proptest! {
+    // A failure shows the whole input, shrunk; PROPTEST_RNG_SEED fixes the run.
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn l12_nothing_confirmed_as_durable_is_handed_out_again(
+        order in orders(),
+        most in rooms(),
+        steps in vec(steps(), 1..300),
+    ) {
+        let mut world = World::new(order, most);
+        for step in steps {
+            world.run(step);
+        }
+        world.complete();
+    }
+}
+
+/// A property over inputs that never come about would prove nothing.
+#[test]
+fn the_random_inputs_bring_about_what_the_property_is_about() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let mut runner = TestRunner::deterministic();
+    let mut counts = BTreeMap::<_, u64>::new();
+    let inputs = (orders(), rooms(), vec(steps(), 1..300));
+    for _ in 0..150 {
+        let (order, most, steps) = inputs.new_tree(&mut runner).expect("inputs").current();
+        let mut world = World::new(order, most);
+        for step in steps {
+            world.run(step);
+        }
+        for (what, count) in world.counts {
+            *counts.entry(what).or_default() += count;
+        }
+    }
+    for what in ["durable", "void", "full", "too large", "refused", "restart"] {
+        assert!(
+            counts.get(what).is_some_and(|count| *count >= 10),
+            "{what}: {counts:?}"
+        );
+    }
+}

@@ -295,7 +295,7 @@ impl Run {
             }
         };
         if !lost {
-            self.commit_last(last).await;
+            self.commit_last(&generations, last).await;
         }
         // Answers of the last commits come before the lanes' end.
         let answers = self.look(|member| std::mem::take(&mut member.answers));
@@ -307,13 +307,16 @@ impl Run {
     }
 
     /// One request at a time, so that an earlier position cannot come later.
-    async fn commit_last(&self, commits: Vec<Commit>) {
+    async fn commit_last(&self, going: &[Generation], commits: Vec<Commit>) {
         let deadline = Instant::now() + LAST_COMMIT;
         while Instant::now() < deadline {
             let busy = {
                 let mut state = self.cluster.state.lock();
                 state.members.get_mut(&self.id).is_some_and(|member| {
-                    member.commits.clear();
+                    // The last words replace what still waits of the same lanes.
+                    for job in &mut member.commits {
+                        job.retain(|commit| !going.contains(&commit.generation));
+                    }
                     member.committing
                 })
             };

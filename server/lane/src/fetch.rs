@@ -111,7 +111,11 @@ impl Lane {
                 State::Unread { .. } => {
                     lane.line_up(piece, slot, keys, |lane, part| lane.admit(part, slot))
                 }
-                State::Settled { .. } => lane.effects.skipped(piece),
+                State::Settled { .. } => {
+                    // Restored: the floor may pass it without anything settling anew.
+                    lane.commits.moved();
+                    lane.effects.skipped(piece);
+                }
                 State::Ready { .. }
                 | State::Behind
                 | State::Dispatched { .. }

@@ -203,6 +203,8 @@ pub(super) enum Event {
         session: u64,
         sequence: u64,
         words: Vec<Word>,
+        /// The session has never let a message wait.
+        prompt: bool,
     },
     Answered {
         session: u64,

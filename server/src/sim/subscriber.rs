@@ -243,6 +243,7 @@ impl Session {
             session: self.id,
             sequence,
             words: words.iter().map(seen).collect(),
+            prompt: self.prompt,
         });
         let ask = match words.first().map(|word| word.saying) {
             Some(Saying::Extend(by)) => Ask::Extend(v1::Extend {

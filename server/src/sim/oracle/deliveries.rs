@@ -3,7 +3,7 @@
 
 use super::{
     Violation,
-    facts::{Became, Claim, Delivery, Facts, Lane},
+    facts::{Became, Delivery, Facts, Lane},
     or_empty,
 };
 use crate::sim::{
@@ -156,12 +156,9 @@ pub(super) fn most_attempts(facts: &Facts<'_>, lane: u64, offset: u64, delivery:
     let all = or_empty(&facts.handed_over, &place);
     let uses = all.iter().filter(|old| {
         let deadline = facts.sessions.get(&old.session).map_or(0, |s| s.deadline);
-        // A verdict without a number also counts for what its session has not read yet.
-        let reaches =
-            |claim: &Claim| claim.index > old.index || (!old.prompt && claim.delivery.is_none());
         let failed = claims.iter().any(|claim| {
             claim.session == old.session
-                && reaches(claim)
+                && claim.index > old.index
                 && matches!(claim.saying, Saying::Failed(_))
                 && !matches!(claim.became, Became::Refused(_))
         });

@@ -33,7 +33,6 @@ pub(super) struct Delivery {
     pub(super) delivery: u32,
     pub(super) since: u64,
     pub(super) bytes: u64,
-    pub(super) prompt: bool,
 }
 
 /// Something said about a record by a session that had received it.
@@ -44,6 +43,8 @@ pub(super) struct Claim {
     pub(super) session: u64,
     pub(super) saying: Saying,
     pub(super) delivery: Option<u32>,
+    /// Nothing was on its way to the session unread.
+    pub(super) prompt: bool,
     pub(super) became: Became,
 }
 
@@ -377,7 +378,8 @@ impl<'a> Facts<'a> {
                 session,
                 sequence,
                 words,
-            } => self.heard(*session, *sequence, words),
+                prompt,
+            } => self.heard(*session, *sequence, words, *prompt),
             Event::LaneNews {
                 session,
                 lane,
@@ -433,7 +435,7 @@ impl<'a> Facts<'a> {
         self.follow_eligibility(id);
     }
 
-    fn heard(&mut self, session: u64, sequence: u64, words: &[Word]) {
+    fn heard(&mut self, session: u64, sequence: u64, words: &[Word], prompt: bool) {
         for word in words {
             let ordered = self.plan.is_ordered();
             let touched = self.touched(session, word);
@@ -448,6 +450,7 @@ impl<'a> Facts<'a> {
                     session,
                     saying: word.saying,
                     delivery: word.delivery,
+                    prompt,
                     became: self.became(session, sequence, word, offset),
                 };
                 let place = (word.lane, offset);
@@ -538,7 +541,6 @@ fn delivery(index: usize, event: &Event) -> Option<(Place, Delivery)> {
         delivery,
         since,
         bytes,
-        prompt,
         ..
     } = event
     else {
@@ -550,7 +552,6 @@ fn delivery(index: usize, event: &Event) -> Option<(Place, Delivery)> {
         delivery: *delivery,
         since: *since,
         bytes: *bytes,
-        prompt: *prompt,
     };
     Some(((*lane, *offset), delivery))
 }

@@ -8,6 +8,7 @@ use ackgate_proto::v1;
 use crate::{
     Delivery, Record,
     delivery::{Origin, dropped},
+    resume::LaneName,
     settler::{Answer, Run, Settler},
     stats::add,
 };
@@ -22,6 +23,8 @@ pub struct Batch {
     origin: Arc<Origin>,
     left: vec::IntoIter<v1::Record>,
     numbers: Numbers,
+    /// The session in which what is left was last known to be the program's.
+    session: u64,
     /// Whether the program has it: only then is dropping it a verdict.
     in_hand: bool,
 }
@@ -31,7 +34,8 @@ pub struct Batch {
 struct Numbers(Vec<v1::Redelivery>);
 
 impl Batch {
-    pub(crate) fn new(settler: Arc<Settler>, batch: v1::Batch) -> Self {
+    /// Takes in what came in `session`.
+    pub(crate) fn new(settler: Arc<Settler>, session: u64, batch: v1::Batch) -> Self {
         let v1::Batch {
             lane,
             topic,
@@ -44,16 +48,23 @@ impl Batch {
         let origin = Origin {
             settler,
             lane,
-            topic,
-            partition,
-            epoch,
+            name: LaneName {
+                topic,
+                partition,
+                epoch,
+            },
         };
-        Self {
+        let batch = Self {
             origin: Arc::new(origin),
             left: records.into_iter(),
             numbers: Numbers(redeliveries),
+            session,
             in_hand: false,
-        }
+        };
+        let mut runs = Vec::with_capacity(1);
+        batch.runs(|run| runs.push(run));
+        batch.origin.settler.handed(&runs, &batch.origin.name);
+        batch
     }
 
     /// Gives it to the program.
@@ -65,19 +76,19 @@ impl Batch {
     /// Returns the topic of every record.
     #[must_use]
     pub fn topic(&self) -> &str {
-        &self.origin.topic
+        &self.origin.name.topic
     }
 
     /// Returns the partition of every record.
     #[must_use]
     pub fn partition(&self) -> i32 {
-        self.origin.partition
+        self.origin.name.partition
     }
 
     /// Returns the number of the lane's history.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.origin.epoch
+        self.origin.name.epoch
     }
 
     /// Returns how many records are left.
@@ -113,6 +124,7 @@ impl Batch {
             origin: Arc::clone(&self.origin),
             left: rest.into_iter(),
             numbers: self.numbers.clone(),
+            session: self.session,
             in_hand: self.in_hand,
         }
     }
@@ -149,6 +161,8 @@ impl Batch {
     /// Gives no verdict on all that is left; see [`Delivery::leave`].
     pub fn leave_all(mut self) {
         self.in_hand = false;
+        let settler = Arc::clone(&self.origin.settler);
+        self.take_runs(|run| settler.leave(run));
     }
 
     /// Asks for more time for all that is left; see [`Delivery::extend`].
@@ -158,9 +172,25 @@ impl Batch {
         }
     }
 
-    /// Whether the session it came in is gone.
-    pub(crate) fn is_void(&self) -> bool {
-        self.origin.settler.is_ended()
+    /// Drops what the gateway did not keep over a reconnect, once `session` is open; 0:
+    /// none is. It comes again, or has its verdict.
+    pub(crate) fn keep(&mut self, session: u64) {
+        if self.session == session {
+            return;
+        }
+        self.session = session;
+        let records: Vec<_> = std::mem::take(&mut self.left).collect();
+        let before = records.len();
+        let number = |offset| self.numbers.of(offset).1;
+        let settler = &self.origin.settler;
+        let kept = settler.retain(self.origin.lane, records, number);
+        let dropped = u64::try_from(before - kept.len()).unwrap_or(u64::MAX);
+        add(&settler.counters().discarded, dropped);
+        self.left = kept.into_iter();
+    }
+
+    pub(crate) fn settler(&self) -> &Settler {
+        &self.origin.settler
     }
 
     /// Drops what is left without a verdict: it was never in the program's hands.
@@ -172,7 +202,7 @@ impl Batch {
 
     fn answer(&mut self, answer: &Answer) {
         let settler = Arc::clone(&self.origin.settler);
-        self.take_runs(|run| settler.answer(run, answer.clone()));
+        self.take_runs(|run| settler.answer(run, answer));
     }
 
     fn take_runs(&mut self, each: impl FnMut(Run)) {
@@ -247,8 +277,8 @@ impl fmt::Debug for Batch {
     /// Without records: they do not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
-            .field("topic", &self.origin.topic)
-            .field("partition", &self.origin.partition)
+            .field("topic", &self.origin.name.topic)
+            .field("partition", &self.origin.name.partition)
             .field("len", &self.len())
             .finish_non_exhaustive()
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     Record,
+    resume::LaneName,
     settler::{Answer, Run, Settler},
 };
 
@@ -18,9 +19,7 @@ pub(crate) const DROPPED: &str = "dropped";
 pub(crate) struct Origin {
     pub(crate) settler: Arc<Settler>,
     pub(crate) lane: u64,
-    pub(crate) topic: String,
-    pub(crate) partition: i32,
-    pub(crate) epoch: u64,
+    pub(crate) name: LaneName,
 }
 
 /// One hand-over of a record, waiting for its verdict.
@@ -30,8 +29,11 @@ pub(crate) struct Origin {
 /// and may be called from any thread. **Dropping a delivery without a verdict is a
 /// failed verdict** with code `dropped`, never an ack.
 ///
-/// A delivery belongs to the session it came in. If that has ended, the gateway
-/// hands the record out again, and the verdict on this delivery only counts in
+/// A delivery outlives a broken stream if the gateway keeps it
+/// ([`Builder::resumable`](crate::Builder::resumable)): go on working, and the verdict
+/// counts. If it did not keep it, the record is handed out again, and the verdict on
+/// this delivery is answered with a [`Problem`](crate::Problem) of kind
+/// [`Lost`](crate::ProblemKind::Lost) and counted in
 /// [`Stats::stale_answers`](crate::Stats::stale_answers).
 #[must_use = "a delivery dropped without a verdict is failed"]
 pub struct Delivery {
@@ -93,6 +95,7 @@ impl Delivery {
     /// comes again after its deadline, or at once when the session ends or is closed.
     pub fn leave(mut self) {
         self.answered = true;
+        self.origin.settler.leave(self.run());
     }
 
     /// Says that work goes on: the deadline for the verdict becomes now plus `by`,
@@ -106,20 +109,20 @@ impl Delivery {
     /// Returns the record's topic.
     #[must_use]
     pub fn topic(&self) -> &str {
-        &self.origin.topic
+        &self.origin.name.topic
     }
 
     /// Returns the record's partition.
     #[must_use]
     pub fn partition(&self) -> i32 {
-        self.origin.partition
+        self.origin.name.partition
     }
 
     /// Returns the number of the lane's history: a reset of the subscription
     /// starts a new one.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.origin.epoch
+        self.origin.name.epoch
     }
 
     /// Returns which attempt this is: 1 plus the failed verdicts and expiries so far.
@@ -183,7 +186,7 @@ impl Delivery {
 
     fn answer(mut self, answer: Answer) {
         self.answered = true;
-        self.origin.settler.answer(self.run(), answer);
+        self.origin.settler.answer(self.run(), &answer);
     }
 
     fn run(&self) -> Run {
@@ -200,7 +203,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if !self.answered {
-            self.origin.settler.answer(self.run(), dropped());
+            self.origin.settler.answer(self.run(), &dropped());
         }
     }
 }
@@ -209,8 +212,8 @@ impl fmt::Debug for Delivery {
     /// Without key, value and headers: they do not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delivery")
-            .field("topic", &self.origin.topic)
-            .field("partition", &self.origin.partition)
+            .field("topic", &self.origin.name.topic)
+            .field("partition", &self.origin.name.partition)
             .field("offset", &self.record.offset)
             .field("attempt", &self.attempt)
             .field("delivery_number", &self.number)

@@ -68,11 +68,14 @@ pub enum Error {
     },
 }
 
+/// The gateway's reason for ending a stream whose place another one took.
+const SUPERSEDED: &str = "SUPERSEDED";
+
 impl Error {
     /// Returns whether the same call can succeed later without anybody changing
     /// the subscriber's options or the gateway's configuration.
     #[must_use]
-    pub const fn is_retryable(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             Self::Option { .. } | Self::GaveUp { .. } | Self::Protocol(_) => false,
             Self::Unreachable { .. }
@@ -80,6 +83,8 @@ impl Error {
             | Self::Silent(_)
             | Self::NotOpened(_)
             | Self::NotClosed(_) => true,
+            // Another stream of this name took its place: the two would take turns.
+            Self::Status { reason, .. } if reason.as_str() == SUPERSEDED => false,
             Self::Status { code, .. } => match code {
                 // What a request asks for is wrong or not allowed, or a message is
                 // larger than accepted: it would be so again.

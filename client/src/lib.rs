@@ -46,9 +46,11 @@
 //! A record that was acked counts as done once the gateway has the ack; if the
 //! connection or the gateway is lost before, the record is delivered again. So
 //! **a record can come more than once**: topic, partition and offset tell it apart.
-//! The subscriber connects again by itself, and verdicts on deliveries of the lost
-//! session no longer count ([`Stats::stale_answers`]). [`Subscriber::close`] waits
-//! until the gateway has taken every verdict given before.
+//! The subscriber connects again by itself. If only the connection was lost, and for
+//! less than the gateway's `resume_grace`, deliveries in hand stay valid; verdicts on
+//! those that the gateway did not keep no longer count ([`ProblemKind::Lost`],
+//! [`Stats::stale_answers`]). [`Subscriber::close`] waits until the gateway has taken
+//! every verdict given before.
 //!
 //! # Whole batches
 //!
@@ -97,9 +99,11 @@
 mod batch;
 mod delivery;
 mod error;
+mod held;
 mod options;
 mod reconnect;
 mod record;
+mod resume;
 mod session;
 mod settler;
 mod stats;

@@ -37,6 +37,8 @@ pub struct Builder {
     pub(crate) max_message_bytes: u64,
     pub(crate) ack_deadline: Option<Duration>,
     pub(crate) confirm: Confirm,
+    pub(crate) resumable: bool,
+    pub(crate) takeover: bool,
     pub(crate) filter: String,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
@@ -62,6 +64,8 @@ impl Builder {
             max_message_bytes: 16 << 20,
             ack_deadline: None,
             confirm: Confirm::Problems,
+            resumable: true,
+            takeover: false,
             filter: String::new(),
             stream_window: 4 << 20,
             connection_window: 8 << 20,
@@ -109,6 +113,23 @@ impl Builder {
     /// Sets which answers the gateway sends.
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
+        self
+    }
+
+    /// Sets whether what is in hand outlives a broken stream (it does unless this says
+    /// `false`): the gateway then keeps it for its `resume_grace`, 30 s by default,
+    /// before anybody else gets it. Without it, a lost connection hands it out again at
+    /// once, and verdicts on it no longer count.
+    pub fn resumable(mut self, resumable: bool) -> Self {
+        self.resumable = resumable;
+        self
+    }
+
+    /// Takes the place of another stream with the same [`subscriber_id`](Self::subscriber_id)
+    /// when it first connects; that one ends for good. Without it, the gateway refuses
+    /// a second one, and this subscriber tries again until the other has gone.
+    pub fn takeover(mut self, takeover: bool) -> Self {
+        self.takeover = takeover;
         self
     }
 
@@ -259,7 +280,9 @@ impl Builder {
             }
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
+            resumable: self.resumable,
             filter: self.filter.clone(),
+            ..v1::Open::default()
         }
     }
 

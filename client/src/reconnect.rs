@@ -51,6 +51,8 @@ pub(crate) async fn run(context: Context, ready: Ready) -> Result<(), Error> {
 
 /// Hands `error` to whoever waits: `connect`, or the next poll of the stream.
 async fn give_up(context: &Context, ready: &mut Option<Ready>, error: Error) -> Result<(), Error> {
+    // Nothing is gone on with: what is in hand does not count any more.
+    context.settler.end(false);
     if ready.is_some() {
         tell(ready, Err(error));
         return Ok(());

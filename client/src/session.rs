@@ -2,7 +2,7 @@
 //!
 //! Boundary: knows nothing of earlier or later sessions; `reconnect` does.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1;
 use futures::future;
@@ -30,9 +30,6 @@ const OUTBOX: usize = 8;
 /// How long the writing half may take to notice that the session is over.
 const WRITER_GRACE: Duration = Duration::from_secs(1);
 
-/// Most lanes remembered to name problems.
-const REMEMBERED_LANES: usize = 10_000;
-
 /// What sessions of one subscriber share.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -40,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) endpoint: Endpoint,
     pub(crate) counters: Arc<Counters>,
     pub(crate) current: Arc<Current>,
+    /// What is in hand, over all sessions.
+    pub(crate) settler: Arc<Settler>,
     /// Where batches go; bounded, the reader waits.
     pub(crate) queue: mpsc::Sender<Result<Batch, Error>>,
     /// True, or without a sender: say goodbye and stop.
@@ -60,7 +59,8 @@ pub(crate) enum End {
 /// An open stream.
 struct Session<'a> {
     context: &'a Context,
-    settler: Arc<Settler>,
+    /// The settler's number of it.
+    number: u64,
     stream: Streaming<v1::SubscribeResponse>,
     /// Longest silence; `None`: no limit.
     silence: Option<Duration>,
@@ -68,7 +68,6 @@ struct Session<'a> {
     closing_until: Option<Instant>,
     draining: bool,
     useful: bool,
-    lanes: HashMap<u64, (String, i32)>,
 }
 
 /// Runs one session from connecting to its end; `opened` is called in between.
@@ -81,38 +80,48 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
             Err(error) => return End::Failed { error, useful: false },
         },
     };
-    let settings = tokio::select! {
+    let mut opened_as = tokio::select! {
         () = closed(&mut closing) => return End::Closed(Ok(())),
         result = first(context, &mut stream) => match result {
-            Ok(settings) => settings,
+            Ok(opened) => opened,
             Err(error) => return End::Failed { error, useful: false },
         },
     };
-    let options = &context.options;
-    let (counters, interval) = (Arc::clone(&context.counters), options.flush_interval);
-    let settler = Arc::new(Settler::new(counters, interval, options.flush_records));
-    context.current.begin(&settler);
+    let settings = opened_as.settings.take().unwrap_or_default();
+    let settler = &context.settler;
+    let number = settler.begin(opened_as.resumed);
+    context.current.begin(settler);
     add(&context.counters.sessions, 1);
     opened();
     let max_verdicts = usize::try_from(settings.max_verdicts).unwrap_or(writer::MAX_VERDICTS);
-    let max_verdicts = if max_verdicts == 0 {
-        writer::MAX_VERDICTS
-    } else {
-        max_verdicts
+    let terms = writer::Terms {
+        session: number,
+        max_verdicts: if max_verdicts == 0 {
+            writer::MAX_VERDICTS
+        } else {
+            max_verdicts
+        },
+        beat: settings.lease_beat.and_then(interval),
     };
-    let writing = tokio::spawn(writer::write(Arc::clone(&settler), requests, max_verdicts));
+    let writing = tokio::spawn(writer::write(Arc::clone(settler), requests, terms));
     let session = Session {
         context,
-        settler: Arc::clone(&settler),
+        number,
         stream,
         silence: settings.ping_interval.and_then(silence),
         closing_until: None,
         draining: false,
         useful: false,
-        lanes: HashMap::new(),
     };
     let end = session.read(&mut closing).await;
-    settler.end();
+    let broken = match &end {
+        End::Failed { error, .. } => error.is_retryable() && context.current.is_resumable(),
+        End::Closed(_) | End::Drained => false,
+    };
+    if !broken {
+        context.current.forget();
+    }
+    settler.end(broken);
     finish(writing).await;
     end
 }
@@ -135,7 +144,7 @@ async fn connect(context: &Context) -> Result<Open, Error> {
     let limit = usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX);
     let mut client = GatewayServiceClient::new(channel).max_decoding_message_size(limit);
     let (requests, outbox) = mpsc::channel(OUTBOX);
-    let open = v1::subscribe_request::Request::Open(options.open());
+    let open = v1::subscribe_request::Request::Open(open(context));
     // `Open` is on its way before the headers are awaited: some gateways and
     // proxies send none before they have it.
     requests
@@ -152,10 +161,22 @@ async fn connect(context: &Context) -> Result<Open, Error> {
     Ok((response.into_inner(), requests))
 }
 
+/// What to begin with: anew, or where the last session broke.
+fn open(context: &Context) -> v1::Open {
+    let mut open = context.options.open();
+    open.takeover = context.options.takeover && !context.current.has_begun();
+    if let Some((subscriber_id, token)) = context.current.resume() {
+        let held = context.settler.manifest();
+        open.subscriber_id = subscriber_id;
+        open.resume = Some(v1::Resume { token, held });
+    }
+    open
+}
+
 async fn first(
     context: &Context,
     stream: &mut Streaming<v1::SubscribeResponse>,
-) -> Result<v1::Settings, Error> {
+) -> Result<v1::Opened, Error> {
     let timeout = context.options.open_timeout;
     let message = time::timeout(timeout, stream.message())
         .await
@@ -170,16 +191,18 @@ async fn first(
         subscription = context.options.subscription,
         "subscribed"
     );
-    context.current.opened(opened.session, opened.subscriber_id);
-    Ok(opened.settings.unwrap_or_default())
+    context.current.opened(&opened);
+    Ok(opened)
 }
 
 /// Twice the ping interval; none if the gateway promises no pings.
 fn silence(ping_interval: prost_types::Duration) -> Option<Duration> {
-    let interval = Duration::try_from(ping_interval)
-        .ok()
-        .filter(|it| !it.is_zero())?;
-    interval.checked_mul(2)
+    interval(ping_interval)?.checked_mul(2)
+}
+
+/// An interval above zero.
+fn interval(duration: prost_types::Duration) -> Option<Duration> {
+    Duration::try_from(duration).ok().filter(|it| !it.is_zero())
 }
 
 async fn finish(mut writing: JoinHandle<()>) {
@@ -226,15 +249,7 @@ impl Session<'_> {
         let counters = &self.context.counters;
         add(&counters.batches, 1);
         add(&counters.records, records);
-        if !self.lanes.contains_key(&batch.lane) {
-            if self.lanes.len() >= REMEMBERED_LANES {
-                self.lanes.clear();
-            }
-            self.lanes
-                .insert(batch.lane, (batch.topic.clone(), batch.partition));
-        }
-        self.settler.handed(records);
-        let batch = Batch::new(Arc::clone(&self.settler), batch);
+        let batch = Batch::new(Arc::clone(&self.context.settler), self.number, batch);
         if self.closing_until.is_some() {
             return batch.discard();
         }
@@ -266,7 +281,7 @@ impl Session<'_> {
             Response::Drain(drain) => {
                 tracing::info!(deadline = ?drain.deadline, "gateway drains");
                 self.draining = true;
-                self.settler.drain();
+                self.context.settler.drain();
             }
             // `Opened` comes first and once; batches are handled elsewhere.
             Response::Ping(_) | Response::Opened(_) | Response::Batch(_) => {}
@@ -279,23 +294,22 @@ impl Session<'_> {
             add(&counters.confirmed, 1);
         }
         for answer in settled.answers {
-            let lane = self.lanes.get(&answer.lane).cloned();
-            let (topic, partition) = lane.unwrap_or_else(|| (String::new(), -1));
-            let problem = Problem {
-                topic,
-                partition,
+            let mut problem = Problem {
+                topic: String::new(),
+                partition: -1,
                 first_offset: answer.first_offset,
                 last_offset: answer.last_offset,
                 kind: ProblemKind::from(answer.result),
                 detail: answer.detail,
             };
+            self.context.settler.name_lane(answer.lane, &mut problem);
             tracing::debug!(?problem, "verdict changed nothing");
             counters.problem(problem);
         }
     }
 
     fn begin_close(&mut self) {
-        self.settler.close();
+        self.context.settler.close();
         self.closing_until = Some(Instant::now() + self.context.options.close_timeout);
     }
 

@@ -1,4 +1,6 @@
-//! [`Settler`]: gathers the verdicts of one session until the writer takes them.
+//! [`Settler`]: knows what the program has in hand, and gathers its verdicts until the
+//! writer of the session takes them. One for all sessions of a subscriber, so that
+//! deliveries outlive a broken stream where the gateway keeps them.
 //!
 //! Giving a verdict is a push under a short lock: it never waits and is never
 //! lost while the session lives. What is gathered is bounded by what is out, and
@@ -9,18 +11,23 @@
 //! over. An offset missing from a batch may be a gap of the log, but also a record
 //! that is on its way in another batch.
 
+mod sessions;
+
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
+use futures::task::AtomicWaker;
 use tokio::{sync::Notify, time};
 
-use crate::stats::{Counters, add};
+use crate::{
+    Problem, ProblemKind,
+    held::Held,
+    resume::LaneName,
+    stats::{Counters, add},
+};
 
 /// Records of one lane that follow each other and have the same delivery number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,13 +68,16 @@ pub(crate) struct Gathered {
     pub(crate) close: bool,
 }
 
-/// Where verdicts of one session meet.
+/// Where the verdicts of a subscriber meet.
 #[derive(Debug)]
 pub(crate) struct Settler {
     state: Mutex<State>,
-    /// Also in `state`; here it is read without the lock, once per record.
-    ended: AtomicBool,
+    /// Number of the open session, 0 while there is none. Also in `state`; here it is
+    /// read without the lock, once per record.
+    open: AtomicU64,
     wake: Notify,
+    /// The subscriber, while it waits for the next session.
+    waiting: AtomicWaker,
     counters: Arc<Counters>,
     flush_interval: Duration,
     flush_records: u64,
@@ -75,17 +85,37 @@ pub(crate) struct Settler {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Number of the latest session.
+    session: u64,
+    /// Whether it is open, to be gone on with, or over.
+    phase: Phase,
     gathered: Gathered,
     /// Records answered since the writer last took.
     pending: u64,
     /// Records handed over and not answered.
     out: u64,
+    /// What they are, but those that were left without a verdict.
+    held: Held,
+    /// Lanes that records came in.
+    lanes: HashMap<u64, LaneName>,
+    /// Lanes whose number has changed over a reconnect.
+    renamed: HashMap<u64, u64>,
     /// Close as soon as nothing is out.
     draining: bool,
     /// Close now; later verdicts do not count.
     closing: bool,
-    /// The stream is gone; later verdicts do not count.
-    ended: bool,
+}
+
+/// What there is of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// None that anything came from.
+    #[default]
+    Over,
+    /// One is open.
+    Open,
+    /// It broke and may be gone on with: verdicts are kept for the next one.
+    Broken,
 }
 
 impl Run {
@@ -129,8 +159,9 @@ impl Settler {
     pub(crate) fn new(counters: Arc<Counters>, interval: Duration, records: u64) -> Self {
         Self {
             state: Mutex::default(),
-            ended: AtomicBool::new(false),
+            open: AtomicU64::new(0),
             wake: Notify::new(),
+            waiting: AtomicWaker::new(),
             counters,
             flush_interval: interval,
             flush_records: records,
@@ -139,7 +170,7 @@ impl Settler {
 
     /// Takes an ack.
     pub(crate) fn ack(&self, run: Run) {
-        self.gather(run.len(), |gathered| {
+        self.gather(run, |gathered, run| {
             if !gathered.acks.last_mut().is_some_and(|last| last.join(run)) {
                 gathered.acks.push(run);
             }
@@ -147,19 +178,27 @@ impl Settler {
     }
 
     /// Takes another verdict.
-    pub(crate) fn answer(&self, run: Run, answer: Answer) {
-        self.gather(run.len(), |gathered| {
+    pub(crate) fn answer(&self, run: Run, answer: &Answer) {
+        self.gather(run, |gathered, run| {
             let last = gathered.answers.last_mut();
-            if !last.is_some_and(|(last, same)| *same == answer && last.join(run)) {
-                gathered.answers.push((run, answer));
+            if !last.is_some_and(|(last, same)| same == answer && last.join(run)) {
+                gathered.answers.push((run, answer.clone()));
             }
         });
+    }
+
+    /// The program gives no verdict: to the gateway it is as if it had forgotten.
+    pub(crate) fn leave(&self, run: Run) {
+        let mut state = self.lock();
+        let run = state.named_now(run);
+        state.held.take(run, |_| {});
     }
 
     /// Asks for more time; a later call for the same run replaces an unsent one.
     pub(crate) fn extend(&self, run: Run, by: Duration) {
         let mut state = self.lock();
-        if state.closing || state.ended {
+        let run = state.named_now(run);
+        if state.closing || !state.held.has(run.lane, run.delivery, run.first) {
             add(&self.counters.stale_answers, run.len());
             return;
         }
@@ -182,12 +221,6 @@ impl Settler {
         self.wake.notify_one();
     }
 
-    /// Records were handed over.
-    pub(crate) fn handed(&self, records: u64) {
-        let mut state = self.lock();
-        state.out = state.out.saturating_add(records);
-    }
-
     /// Says goodbye once everything out is answered.
     pub(crate) fn drain(&self) {
         self.lock().draining = true;
@@ -200,33 +233,18 @@ impl Settler {
         self.wake.notify_one();
     }
 
-    /// The stream is gone. What was gathered is counted as stale.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-        let mut state = self.lock();
-        state.ended = true;
-        state.gathered = Gathered::default();
-        let lost = std::mem::take(&mut state.pending);
-        drop(state);
-        add(&self.counters.stale_answers, lost);
-        self.wake.notify_one();
-    }
-
-    /// Whether the stream is gone.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// Waits until there is something to send, and for the time that verdicts are
-    /// gathered. Returns `None` when the session has ended. Called by one task.
-    pub(crate) async fn take(&self) -> Option<Gathered> {
+    /// gathered. Returns `None` when `session` has ended. Called by one task.
+    ///
+    /// Cancel safe: nothing is taken before it is returned.
+    pub(crate) async fn take(&self, session: u64) -> Option<Gathered> {
         let mut until = None;
         loop {
-            match self.readiness() {
+            match self.readiness(session) {
                 Readiness::Ended => return None,
                 Readiness::Now => return Some(self.take_now()),
                 Readiness::Soon if self.flush_interval.is_zero() => return Some(self.take_now()),
@@ -242,9 +260,9 @@ impl Settler {
         }
     }
 
-    fn readiness(&self) -> Readiness {
+    fn readiness(&self, session: u64) -> Readiness {
         let state = self.lock();
-        if state.ended {
+        if state.phase != Phase::Open || state.session != session {
             Readiness::Ended
         } else if state.closing
             || (state.draining && state.out == 0)
@@ -270,28 +288,57 @@ impl Settler {
         Gathered { close, ..gathered }
     }
 
-    fn gather(&self, records: u64, push: impl FnOnce(&mut Gathered)) {
+    fn gather(&self, run: Run, mut push: impl FnMut(&mut Gathered, Run)) {
         let mut state = self.lock();
-        if state.closing || state.ended {
+        let run = state.named_now(run);
+        if state.closing {
             drop(state);
-            add(&self.counters.stale_answers, records);
+            add(&self.counters.stale_answers, run.len());
             return;
         }
-        push(&mut state.gathered);
+        let State { held, gathered, .. } = &mut *state;
+        let records = held.take(run, |part| push(gathered, part));
         let before = state.pending;
         state.pending = before.saturating_add(records);
         state.out = state.out.saturating_sub(records);
-        let wake = before == 0
+        let wake = (before == 0 && records > 0)
             || (before < self.flush_records && state.pending >= self.flush_records)
             || (state.draining && state.out == 0);
+        let lost = (records < run.len()).then(|| state.lanes.get(&run.lane).cloned());
         drop(state);
+        if let Some(name) = lost {
+            self.came_too_late(run, run.len() - records, name);
+        }
         if wake {
             self.wake.notify_one();
         }
     }
 
+    /// A verdict, or a part of it, on what is not the program's any more.
+    fn came_too_late(&self, run: Run, records: u64, name: Option<LaneName>) {
+        add(&self.counters.stale_answers, records);
+        let (topic, partition) =
+            name.map_or_else(|| (String::new(), -1), |name| (name.topic, name.partition));
+        self.counters.problem(Problem {
+            topic,
+            partition,
+            first_offset: run.first,
+            last_offset: run.last,
+            kind: ProblemKind::Lost,
+            detail: String::new(),
+        });
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The run under its lane's number of now.
+    fn named_now(&self, run: Run) -> Run {
+        let lane = self.renamed.get(&run.lane).copied().unwrap_or(run.lane);
+        Run { lane, ..run }
     }
 }
 

@@ -29,8 +29,9 @@ pub struct Stats {
     pub failed: u64,
     /// The same for released.
     pub released: u64,
-    /// Records whose verdict or extension came after their session had ended, or
-    /// did not get out before it: the gateway hands them out again.
+    /// Records whose verdict or extension came after their session had ended and that
+    /// the gateway did not keep, or whose verdict did not get out before: the gateway
+    /// hands them out again.
     pub stale_answers: u64,
     /// Records that were received but not handed to the program, because their
     /// session ended or the subscriber was closed.
@@ -75,11 +76,14 @@ pub enum ProblemKind {
     Invalid,
     /// A kind that this version does not know.
     Other,
+    /// The delivery was not kept over a reconnect: the gateway hands the record out
+    /// again, and the verdict was not sent.
+    Lost,
 }
 
 impl ProblemKind {
     /// Every kind, in the order of [`Stats::problems`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Duplicate,
         Self::Conflict,
         Self::Stale,
@@ -88,6 +92,7 @@ impl ProblemKind {
         Self::Expired,
         Self::Invalid,
         Self::Other,
+        Self::Lost,
     ];
 }
 
@@ -106,7 +111,7 @@ impl From<i32> for ProblemKind {
     }
 }
 
-/// The gateway's answer to a verdict or an extension that changed nothing.
+/// The answer to a verdict or an extension that changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {

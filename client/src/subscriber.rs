@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use ackgate_proto::v1;
 use futures::{Stream, future};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -54,6 +55,8 @@ struct CurrentState {
     settler: Option<Arc<Settler>>,
     session: String,
     subscriber_id: String,
+    /// With what to go on after this session; empty: it cannot be.
+    token: String,
 }
 
 impl Subscriber {
@@ -82,8 +85,14 @@ impl Subscriber {
         let capacity = usize::try_from(options.credit_records).unwrap_or(usize::MAX);
         let (to_queue, queue) = mpsc::channel(capacity);
         let (closing, wish) = watch::channel(false);
+        let settler = Arc::new(Settler::new(
+            Arc::clone(&counters),
+            options.flush_interval,
+            options.flush_records,
+        ));
         let context = Context {
             options,
+            settler,
             endpoint,
             counters: Arc::clone(&counters),
             current: Arc::clone(&current),
@@ -191,7 +200,7 @@ impl Subscriber {
 
     fn poll_batch(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Batch, Error>>> {
         loop {
-            let batch = match self.batch.take() {
+            let mut batch = match self.batch.take() {
                 Some(batch) => batch,
                 None => match ready!(self.queue.poll_recv(cx)) {
                     Some(Ok(batch)) => batch,
@@ -199,10 +208,15 @@ impl Subscriber {
                     None => return Poll::Ready(None),
                 },
             };
-            // What an ended session brought comes again in the next one.
-            if batch.is_void() {
-                batch.discard();
-            } else if !batch.is_empty() {
+            // What a broken session brought counts only if the next one keeps it.
+            match batch.settler().poll_session(cx) {
+                Poll::Ready(session) => batch.keep(session),
+                Poll::Pending => {
+                    self.batch = Some(batch);
+                    return Poll::Pending;
+                }
+            }
+            if !batch.is_empty() {
                 return Poll::Ready(Some(Ok(batch.into_hand())));
             }
         }
@@ -236,9 +250,32 @@ impl Current {
         self.lock().settler = Some(Arc::clone(settler));
     }
 
-    pub(crate) fn opened(&self, session: String, subscriber_id: String) {
+    pub(crate) fn opened(&self, opened: &v1::Opened) {
         let mut state = self.lock();
-        (state.session, state.subscriber_id) = (session, subscriber_id);
+        state.session.clone_from(&opened.session);
+        state.subscriber_id.clone_from(&opened.subscriber_id);
+        state.token.clone_from(&opened.resume_token);
+    }
+
+    /// The session of the moment is over for good: nothing goes on with it.
+    pub(crate) fn forget(&self) {
+        self.lock().token.clear();
+    }
+
+    /// Whether the session of the moment can be gone on with.
+    pub(crate) fn is_resumable(&self) -> bool {
+        !self.lock().token.is_empty()
+    }
+
+    /// Who goes on, and with which token: nobody, if there is nothing to go on with.
+    pub(crate) fn resume(&self) -> Option<(String, String)> {
+        let state = self.lock();
+        (!state.token.is_empty()).then(|| (state.subscriber_id.clone(), state.token.clone()))
+    }
+
+    /// Whether there has been a session.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.lock().session.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, CurrentState> {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1;
 use prost::Message as _;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time};
 use v1::subscribe_request::Request;
 
 use crate::{
@@ -28,17 +28,50 @@ const MAX_REASON: usize = 1_024;
 /// Most that an extension may ask for.
 const MAX_EXTENSION: Duration = Duration::from_secs(600);
 
-/// Sends what `settler` gathers until the session ends, or with the goodbye.
+/// How a session is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The settler's number of it.
+    pub(crate) session: u64,
+    pub(crate) max_verdicts: usize,
+    /// How often to give a sign of life.
+    pub(crate) beat: Option<Duration>,
+}
+
+/// Sends what `settler` gathers until the session ends, or with the goodbye; and signs
+/// of life, whether there is anything to gather or not.
 pub(crate) async fn write(
     settler: Arc<Settler>,
     requests: mpsc::Sender<v1::SubscribeRequest>,
-    max_verdicts: usize,
+    terms: Terms,
 ) {
     let mut messages = Messages {
         sequence: 0,
-        max_verdicts: max_verdicts.clamp(1, MAX_VERDICTS),
+        max_verdicts: terms.max_verdicts.clamp(1, MAX_VERDICTS),
     };
-    while let Some(gathered) = settler.take().await {
+    let mut beat = terms.beat.map(|every| {
+        let mut beat = time::interval_at(time::Instant::now() + every, every);
+        beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        beat
+    });
+    loop {
+        let due = async {
+            match &mut beat {
+                Some(beat) => beat.tick().await,
+                None => std::future::pending().await,
+            }
+        };
+        let gathered = tokio::select! {
+            gathered = settler.take(terms.session) => gathered,
+            _ = due => {
+                let beat = Some(Request::Beat(v1::Beat {}));
+                if requests.send(v1::SubscribeRequest { request: beat }).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(gathered) = gathered else { return };
         let close = gathered.close;
         let mut open = true;
         for (request, tally) in messages.build(gathered) {

@@ -34,7 +34,8 @@ async fn shown(stage: &Stage, topic: &Topic) -> Option<i64> {
     }
 }
 
-async fn shows(stage: &Stage, topic: &Topic, position: i64) {
+/// Waits until [`shown`] is this.
+pub(crate) async fn shows(stage: &Stage, topic: &Topic, position: i64) {
     eventually(&format!("the group is shown at {position}"), async || {
         let seen = shown(stage, topic).await;
         if seen == Some(position) {

@@ -20,6 +20,7 @@
 
 mod support;
 
+mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
@@ -32,14 +33,17 @@ mod protocol;
 mod rebalance;
 mod redelivery;
 mod rolling;
+mod sessions;
 mod shutdown;
 mod tools;
+mod verdicts;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cases = [
         delivery::cases(),
+        broadcast::cases(),
         commit::cases(),
         redelivery::cases(),
         dead_letter::cases(),
@@ -48,6 +52,8 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        sessions::cases(),
+        verdicts::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),

@@ -12,6 +12,7 @@
 
 mod errors;
 mod memory;
+mod resume;
 mod sessions;
 mod support;
 mod verdicts;

@@ -187,6 +187,7 @@ impl Session {
             subscriber_id: "made-up".to_owned(),
             protocol_version: 1,
             settings: Some(settings),
+            ..v1::Opened::default()
         }))
         .await;
         open

@@ -230,7 +230,7 @@ impl Lane {
     }
 
     /// `subscriber` has `piece` no more and has said nothing about it.
-    fn lose_delivery(
+    pub(crate) fn lose_delivery(
         &mut self,
         now: Time,
         piece: OffsetRange,

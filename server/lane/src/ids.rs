@@ -18,7 +18,8 @@ pub struct Generation(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
-/// Number of one session of a subscriber, unique within the gateway's run.
+/// Number of a subscriber: the same over all its streams, for as long as anything is out
+/// to it; unique within its subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subscriber(pub u64);
 

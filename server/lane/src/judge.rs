@@ -25,7 +25,7 @@ struct Answers<'a> {
 }
 
 /// What a subscriber has to do with a record.
-enum Claim {
+pub(crate) enum Claim {
     /// It has the record.
     Holds,
     /// Its deadline passed and nobody else got the record.
@@ -163,7 +163,8 @@ impl Lane {
         answers.fill(target.range);
     }
 
-    fn claim(&self, slot: Slot, subscriber: Subscriber, delivery: Option<u32>) -> Claim {
+    /// What `subscriber` has to do with a record that is in the window.
+    pub(crate) fn claim(&self, slot: Slot, subscriber: Subscriber, delivery: Option<u32>) -> Claim {
         if let Some(outcome) = slot.state.decided() {
             return Claim::Decided(outcome);
         }

@@ -67,7 +67,9 @@ impl Keys {
         self.of.len()
     }
 
-    /// A record has come in, above all of its key; whether it is the key's first.
+    /// A record has come in; whether it is the key's first. In a share of a broadcast it
+    /// may come late, from below others of its key: it waits for the one whose turn it
+    /// is, and comes before those behind that one.
     pub(crate) fn add(&mut self, offset: u64, key: u64) -> bool {
         if self.of.insert(offset, key).is_some() {
             return false;
@@ -83,7 +85,8 @@ impl Keys {
                 true
             }
             Some(of) => {
-                of.rest.push_back(offset);
+                let at = of.rest.partition_point(|behind| *behind < offset);
+                of.rest.insert(at, offset);
                 self.beyond += u64::from(of.len() > self.share);
                 false
             }
@@ -175,12 +178,10 @@ impl Keys {
             records += key.len();
             beyond += key.len().saturating_sub(self.share);
             change(&mut owned, None, key.owner);
-            let mut before = None;
-            for offset in std::iter::once(&key.first).chain(&key.rest) {
-                if before >= Some(offset) || self.of.get(offset) != Some(number) {
-                    return Some("a key's records are out of order or not its own");
-                }
-                before = Some(offset);
+            let is_its_own = |offset: &u64| self.of.get(offset) == Some(number);
+            let in_order = key.rest.iter().is_sorted_by(|one, next| one < next);
+            if !in_order || !is_its_own(&key.first) || !key.rest.iter().all(is_its_own) {
+                return Some("a key's records are out of order or not its own");
             }
         }
         if records != self.of.len() as u64 || beyond != self.beyond || owned != self.owned {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{
     Answer, Broadcast, Cause, CommitOutcome, Confirmation, Counts, DeadLetterOutcome, Debt, Effect,
     Epoch, Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
-    SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
+    ResumeAnswer, SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
 };
 
 /// A lane of either delivery.
@@ -183,6 +183,17 @@ impl Kind {
             }
             Self::Broadcast(lane) => lane.handle_subscriber_lost(now, subscriber),
         }
+    }
+
+    /// As [`Lane::handle_resumed`].
+    pub fn handle_resumed(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        named: &[Target],
+        answers: &mut Vec<ResumeAnswer>,
+    ) {
+        both!(self.handle_resumed(now, subscriber, named, answers));
     }
 
     /// `subscriber` has said goodbye.

@@ -21,6 +21,7 @@
 //! | [`handle_sent`](Lane::handle_sent) | it reached the transport: its deadline starts | |
 //! | [`handle_verdict`](Lane::handle_verdict), [`handle_extend`](Lane::handle_extend) | what a subscriber says | |
 //! | [`handle_subscriber_lost`](Lane::handle_subscriber_lost), [`handle_subscriber_closed`](Lane::handle_subscriber_closed) | it has gone | |
+//! | [`handle_resumed`](Lane::handle_resumed) | it is back and names what it still works on | |
 //! | [`handle_subscriber_paused`](Lane::handle_subscriber_paused) | it takes nothing for now | |
 //! | [`handle_fenced`](Lane::handle_fenced) | Kafka may have given the lane away | |
 //! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
@@ -48,6 +49,8 @@
 //! - `max_attempts` and `max_deliveries` are tested when a record comes back, so the
 //!   last failure is dead-lettered at once. Deliveries voided by a neighbour's
 //!   failure do not count.
+//! - A subscriber whose stream broke keeps what is out to it until its owner says that it
+//!   is lost, or that it is back: then what it does not name is lost. Deadlines go on.
 //! - From its third lost delivery on a record is handed out alone.
 //! - A dead letter that fails is tried again for ever; `drop` settles at once, `hold`
 //!   leaves the record to an operator.
@@ -73,7 +76,8 @@
 //!
 //! # Lane order
 //!
-//! With [`Order::Lane`] only one subscriber has records of the lane at a time.
+//! With [`Order::Lane`] only one subscriber has records of the lane at a time. Which one
+//! may take them, and for how long, is said by a [`Lease`] beside the lane.
 //!
 //! - A failure, expiry, release or loss voids everything above it, handed out or
 //!   answered, and nothing is handed out until the way back is done: the wait, then
@@ -143,9 +147,11 @@ mod key_order;
 mod keys;
 mod kind;
 mod lane;
+mod lease;
 mod maps;
 mod memory;
 mod policy;
+mod resume;
 mod rewind;
 mod settle;
 mod slot;
@@ -161,7 +167,9 @@ pub use fence::{Fence, Standing};
 pub use ids::{Epoch, Generation, Offset, OffsetRange, Position, Subscriber, Time};
 pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
+pub use lease::Lease;
 pub use maps::{MapStart, MapView};
 pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
+pub use resume::{ResumeAnswer, ResumeResult};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
 pub use view::{Hold, Ready, Snapshot};

@@ -76,9 +76,19 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     credit: u32,
 
-    /// The name by which dead letters and logs know this subscriber.
+    /// The name by which dead letters and logs know this subscriber. Only one may have
+    /// it at a time.
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
+
+    /// Ends another subscriber of the same --id instead of waiting until it has gone.
+    #[arg(long, requires = "id")]
+    takeover: bool,
+
+    /// If the connection is lost, lets others have at once what is out, instead of
+    /// coming back for it.
+    #[arg(long)]
+    no_resume: bool,
 
     /// The filter that the subscription is expected to have.
     #[arg(long, value_name = "EXPRESSION")]
@@ -140,13 +150,20 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
         .map_or(args.credit, |max| u32::try_from(max).unwrap_or(u32::MAX));
     let builder = Subscriber::builder(address.clone(), &args.subscription)
         .subscriber_id(args.id.clone().unwrap_or_default())
+        .takeover(args.takeover)
+        .resumable(!args.no_resume)
         .filter(args.filter.clone().unwrap_or_default())
         .credit(args.credit.min(most), 64 << 20);
     let mut connecting = std::pin::pin!(builder.connect());
     match time::timeout(PATIENCE, &mut connecting).await {
         Ok(result) => result,
         Err(_) => {
-            eprintln!("waiting for a gateway at {address}");
+            match &args.id {
+                Some(id) if !args.takeover => eprintln!(
+                    "waiting for a gateway at {address} on which no other subscriber is {id:?}"
+                ),
+                Some(_) | None => eprintln!("waiting for a gateway at {address}"),
+            }
             connecting.await
         }
     }

@@ -52,7 +52,7 @@ pub use self::{
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
     reference::reference,
-    subscription::{DeadLetter, Delivery, StartAt, Subscription},
+    subscription::{DeadLetter, Delivery, Lease, StartAt, Subscription},
 };
 
 /// A file above this size is not a configuration.

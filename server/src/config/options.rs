@@ -240,6 +240,14 @@ options! {
         "How long the consumer stays in its group after the last subscriber has gone.";
     REVOKE_DRAIN = "subscriptions.*.revoke_drain", millis(0, MINUTE), Need::Default("\"5s\""),
         "How long a lane that is taken away waits for verdicts on what is out.";
+    RESUME_GRACE = "subscriptions.*.resume_grace", millis(0, 30 * SECOND), Need::Default("\"30s\""),
+        "How long what is out to a subscriber that can resume waits for it after its stream broke.";
+    LEASE_DURATION = "subscriptions.*.lease.duration", millis(SECOND, HOUR),
+        Need::Default("\"30s\""),
+        "With `order = \"lane\"`: a lane goes to another subscriber when nothing was heard of its \
+         holder for this long. This is the time that a failover takes.";
+    LEASE_BEAT = "subscriptions.*.lease.beat", millis(100, HOUR), Need::Default("\"10s\""),
+        "How often subscribers are asked to give a sign of life.";
     COMMIT_INTERVAL = "subscriptions.*.commit.interval", millis(100, MINUTE),
         Need::Default("\"1s\""), "A position is committed at most this often, or on `commit.settlements`.";
     COMMIT_SETTLEMENTS = "subscriptions.*.commit.settlements",

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ackgate_lane::{Policy, Sharing};
+use ackgate_lane::{Order, Policy, Sharing};
 
 use super::{Intake, kafka::names};
 
@@ -56,6 +56,10 @@ pub struct Subscription {
     pub linger: Duration,
     /// How long a revoke waits for verdicts on what is out.
     pub revoke_drain: Duration,
+    /// How long what is out to a subscriber that can resume waits for it.
+    pub resume_grace: Duration,
+    /// For how long a lane stays with one subscriber where it belongs to one.
+    pub lease: Lease,
     /// Wait after the group was joined, before the first fetch.
     pub cohort_grace: Duration,
     /// Subscribers that have to be attached before the first fetch, 1 or more.
@@ -67,6 +71,17 @@ pub struct Subscription {
     pub consumer_properties: Vec<(String, String)>,
 }
 
+/// For how long a lane stays with a subscriber that is not heard of.
+///
+/// Invariant: two beats fit into the duration, so that one may come late or get lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Silence after which the lane goes to another subscriber.
+    pub duration: Duration,
+    /// How often a subscriber gives a sign of life.
+    pub beat: Duration,
+}
+
 /// Where rejected and exhausted records go.
 #[derive(Clone)]
 pub struct DeadLetter {
@@ -74,6 +89,19 @@ pub struct DeadLetter {
     pub topic: String,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
+}
+
+impl Subscription {
+    /// The terms on which a lane belongs to one subscriber; `None` where any of them
+    /// may get any record.
+    #[must_use]
+    pub const fn lane_lease(&self) -> Option<Lease> {
+        match (self.delivery, self.policy.order) {
+            (Delivery::Competing, Order::Lane { .. }) => Some(self.lease),
+            (Delivery::Competing, Order::None | Order::Key { .. })
+            | (Delivery::Broadcast(_), _) => None,
+        }
+    }
 }
 
 impl fmt::Debug for Subscription {
@@ -92,6 +120,8 @@ impl fmt::Debug for Subscription {
             map_bytes,
             linger,
             revoke_drain,
+            resume_grace,
+            lease,
             cohort_grace,
             min_subscribers,
             dead_letter,
@@ -110,6 +140,8 @@ impl fmt::Debug for Subscription {
             .field("map_bytes", map_bytes)
             .field("linger", linger)
             .field("revoke_drain", revoke_drain)
+            .field("resume_grace", resume_grace)
+            .field("lease", lease)
             .field("cohort_grace", cohort_grace)
             .field("min_subscribers", min_subscribers)
             .field("dead_letter", dead_letter)

@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    DeadLetter, Delivery, StartAt, Subscription, checks, intake_parse,
+    DeadLetter, Delivery, Lease, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -28,6 +28,8 @@ pub(super) fn subscription(
     let map_bytes = map_bytes(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
     let revoke_drain = reader.read(&options::REVOKE_DRAIN, name, value::duration);
+    let resume_grace = reader.read(&options::RESUME_GRACE, name, value::duration);
+    let lease = lease(reader, name);
     let cohort_grace = reader.read(&options::COHORT_GRACE, name, value::duration);
     let min_subscribers = reader.read(&options::MIN_SUBSCRIBERS, name, value::small);
     let consumer_properties = properties(reader, &options::CONSUMER_PROPERTIES, name);
@@ -54,6 +56,8 @@ pub(super) fn subscription(
         map_bytes: map_bytes?,
         linger: linger?,
         revoke_drain: revoke_drain?,
+        resume_grace: resume_grace?,
+        lease: lease?,
         cohort_grace: cohort_grace?,
         min_subscribers: min_subscribers?,
         dead_letter,
@@ -202,6 +206,25 @@ fn default_order(reader: &Reader<'_>, name: &str) -> &'static str {
     } else {
         "key"
     }
+}
+
+/// Checked whatever the order is, so that a change of the order brings no surprise.
+fn lease(reader: &mut Reader<'_>, name: &str) -> Option<Lease> {
+    let duration = reader.read(&options::LEASE_DURATION, name, value::duration);
+    let beat = reader.read(&options::LEASE_BEAT, name, value::duration);
+    let (duration, beat) = (duration?, beat?);
+    let two = beat.saturating_mul(2);
+    if two > duration {
+        let why = format!(
+            "must be at most half of lease.duration: two beats are {}, the lease is {}, so one \
+             late beat would move the lane",
+            options::span(two),
+            options::span(duration)
+        );
+        reader.refuse(&options::LEASE_BEAT, name, why);
+        return None;
+    }
+    Some(Lease { duration, beat })
 }
 
 fn backoff_of_dead_letters(reader: &mut Reader<'_>, name: &str) -> Option<Backoff> {

@@ -79,6 +79,9 @@ impl Driver {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
             };
+            if !entry.may_take(subscriber) {
+                continue;
+            }
             let Some(ready) = entry.lane.ready_for(subscriber) else {
                 continue;
             };

@@ -79,6 +79,8 @@ pub(super) struct Driver {
     /// A lane could not be granted anything for want of memory.
     pub(super) starved: bool,
     pub(super) durable: Durable,
+    /// Something happened that may move leases.
+    pub(super) leases_moved: bool,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
     pub(super) tally: Tally,
@@ -107,6 +109,7 @@ pub fn spawn(parts: Parts) -> Handle {
         eligible: false,
         starved: false,
         durable: Durable::default(),
+        leases_moved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
         tally: Tally::default(),
@@ -176,12 +179,16 @@ impl Driver {
     fn turn(&mut self) {
         let now = self.now();
         for generation in self.lanes.due(now) {
+            self.lapse_lease(now, generation);
             if let Some(entry) = self.lanes.touch(generation) {
                 entry.lane.handle_timeout(now);
             }
             self.open_gate(now, generation);
         }
+        self.end_absences(now, false);
         self.follow_eligibility(now);
+        self.carry_out(now);
+        self.spread_leases(now);
         self.carry_out(now);
         self.dispatch(now);
         self.carry_out(now);
@@ -209,7 +216,6 @@ impl Driver {
 
     /// Ends a session in order: after what waits in its outbox.
     pub(super) fn end(&mut self, subscriber: ackgate_lane::Subscriber, end: End) {
-        self.subscribers.forget(subscriber, None);
         if let Some(mut attached) = self.subscribers.detach(subscriber)
             && !attached.send(Outbound::End(end))
         {

@@ -39,6 +39,7 @@ impl Driver {
             {
                 entry.bodies.release_below(floor);
             }
+            self.see_lease_answered(generation);
             self.watch_bytes(now, generation);
             self.grant(generation);
             self.recount(generation);
@@ -317,7 +318,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
-        if entry.failed {
+        if entry.failed || entry.is_unclaimed() {
             return;
         }
         let room = entry.gate.room(entry.lane.room());

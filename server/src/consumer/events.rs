@@ -51,6 +51,7 @@ impl Driver {
             StartAt::Latest | StartAt::Timestamp(_) => true,
             StartAt::Earliest | StartAt::Fail => false,
         };
+        self.leases_moved = true;
         for assigned in lanes {
             let generation = assigned.generation;
             let committed = assigned.committed;
@@ -94,6 +95,7 @@ impl Driver {
         } else {
             self.parts.subscription.revoke_drain
         };
+        self.leases_moved = true;
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 if mutation::is_on(Mutation::KeepLaneOverRevoke) {
@@ -122,6 +124,7 @@ impl Driver {
             }
         }
         self.carry_out(now);
+        self.leases_moved = true;
         for generation in generations {
             let Some(entry) = self.lanes.remove(*generation) else {
                 continue;

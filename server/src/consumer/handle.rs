@@ -5,11 +5,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{OffsetRange, Subscriber, Target, Verdict, VerdictResult};
+use ackgate_lane::{OffsetRange, Target, Verdict, VerdictResult};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use super::{counts::Counts, shown::Shown};
+use super::{
+    counts::Counts,
+    opening::{Attach, Opened, Session},
+    shown::Shown,
+};
 use crate::{broker::ClusterState, config};
 
 /// The most that may be out to a subscriber.
@@ -19,25 +23,6 @@ pub struct Credit {
     pub records: u64,
     /// In bytes of encoded records.
     pub bytes: u64,
-}
-
-/// A session that wants to take part.
-#[derive(Debug)]
-pub struct Attach {
-    /// The session's number.
-    pub subscriber: Subscriber,
-    /// The subscriber's name, for dead letters and logs.
-    pub name: Arc<str>,
-    /// What may be out.
-    pub credit: Credit,
-    /// Largest batch message the subscriber accepts, in bytes.
-    pub max_message_bytes: u64,
-    /// Time for each verdict, from the hand-over to the transport.
-    pub ack_deadline: Duration,
-    /// Where its messages go. Full means that the subscriber does not read.
-    pub outbox: mpsc::Sender<Outbound>,
-    /// Ends the session at once, past what waits in the outbox.
-    pub cut: oneshot::Sender<End>,
 }
 
 /// Which answers a session wants beside the problems.
@@ -94,13 +79,15 @@ impl Ticket {
 #[derive(Debug)]
 pub enum Input {
     /// It begins. First.
-    Attach(Attach),
+    Attach(Attach, Opened),
     /// Its credit changes.
-    Credit(Subscriber, Credit),
+    Credit(Session, Credit),
+    /// It is there.
+    Beat(Session),
     /// It answers records.
     Settle {
         /// Whose.
-        subscriber: Subscriber,
+        session: Session,
         /// The number that the answer carries.
         sequence: u64,
         /// The valid ones.
@@ -115,7 +102,7 @@ pub enum Input {
     /// It wants more time.
     Extend {
         /// Whose.
-        subscriber: Subscriber,
+        session: Session,
         /// The number that the answer carries.
         sequence: u64,
         /// Lane numbers and runs.
@@ -132,14 +119,14 @@ pub enum Input {
     /// A batch has been handed to the transport.
     Sent {
         /// Whose.
-        subscriber: Subscriber,
+        session: Session,
         /// The batch's lane.
         lane: u64,
         /// The batch's runs.
         ranges: Vec<OffsetRange>,
     },
     /// It ends. Last.
-    Detach(Subscriber, Departure),
+    Detach(Session, Departure),
     /// An operator wants to see the subscription.
     Show(oneshot::Sender<Shown>),
     /// The gateway stops: drain for this long at most, then leave the group.
@@ -226,6 +213,10 @@ pub enum NoticeKind {
     Recovered,
     /// Records have vanished.
     LostRange,
+    /// It belongs to this subscriber now.
+    Leased,
+    /// It belongs to another subscriber, or to nobody yet.
+    Standby,
 }
 
 /// News of a lane.
@@ -254,10 +245,10 @@ pub enum End {
     NotDurable,
     /// One message of it asked for more answers than any may.
     TooManyAnswers,
+    /// A later session of the same subscriber took its place.
+    Superseded,
     /// It kept a lane's window full for too long without a verdict.
     Slow,
-    /// Another session has its name.
-    AlreadyAttached,
 }
 
 /// What a session hears.

@@ -8,11 +8,11 @@ use super::{
     driver::Driver,
     durable::Deeds,
     handle::{
-        Attach, Confirm, Credit, Departure, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket,
-        VerdictAnswer,
+        Confirm, Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
     },
     lanes::Note,
     mutation::{self, Mutation},
+    opening::Session,
 };
 
 /// Answers to one message. Verdicts on long runs with a mixed past could ask for any
@@ -22,20 +22,27 @@ const MAX_ANSWERS: usize = 20_000;
 impl Driver {
     pub(super) fn handle_input(&mut self, input: Input) {
         match input {
-            Input::Attach(attach) => self.attach(attach),
+            Input::Attach(attach, opened) => self.attach(attach, opened),
+            Input::Beat(session) => {
+                self.speaks(session);
+            }
             Input::Credit(session, credit) => {
-                let subscriber = self.subscribers.identity(session);
-                self.set_credit(subscriber, credit);
+                if let Some(subscriber) = self.speaks(session) {
+                    self.set_credit(subscriber, credit);
+                    self.leases_moved = true;
+                }
             }
             Input::Settle {
-                subscriber,
+                session,
                 sequence,
                 verdicts,
                 refused,
                 confirm,
                 ticket,
             } => {
-                let subscriber = self.subscribers.identity(subscriber);
+                let Some(subscriber) = self.speaks(session) else {
+                    return;
+                };
                 let mut answers = refused;
                 let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
                 for verdict in verdicts {
@@ -56,7 +63,7 @@ impl Driver {
                 }
             }
             Input::Extend {
-                subscriber,
+                session,
                 sequence,
                 targets,
                 refused,
@@ -64,7 +71,9 @@ impl Driver {
                 confirm,
                 ticket,
             } => {
-                let subscriber = self.subscribers.identity(subscriber);
+                let Some(subscriber) = self.speaks(session) else {
+                    return;
+                };
                 let mut answers = refused;
                 for (lane, range) in targets {
                     self.extend(subscriber, lane, range, by, &mut answers);
@@ -75,45 +84,23 @@ impl Driver {
                 self.answer(subscriber, sequence, answers, confirm, ticket);
             }
             Input::Sent {
-                subscriber,
+                session,
                 lane,
                 ranges,
-            } => self.sent(self.subscribers.identity(subscriber), lane, &ranges),
-            Input::Detach(session, how) => {
-                let subscriber = self.subscribers.identity(session);
-                self.depart(subscriber, how);
-            }
+            } => self.sent(session, lane, &ranges),
+            Input::Detach(session, how) => self.depart(session, how),
             // Whoever asked may have gone.
             Input::Show(answer) => drop(answer.send(self.shown())),
             Input::Stop(drain) => self.stop(drain),
         }
     }
 
-    fn attach(&mut self, attach: Attach) {
-        if self.stopping.is_some() {
-            // The session may have gone meanwhile.
-            let _unheard = attach.cut.send(End::ShuttingDown);
-            return;
-        }
-        let session = attach.subscriber;
-        let Some(attach) = self.identify(attach) else {
-            return;
-        };
-        tracing::info!(
-            subscription = self.parts.subscription.name,
-            subscriber = %attach.name,
-            session = session.0,
-            "subscriber attached"
-        );
-        let subscriber = attach.subscriber;
-        self.subscribers.attach(attach);
-        for generation in self.lanes.generations() {
-            if let Some(entry) = self.lanes.get(generation) {
-                let notice = notice(entry.label(), NoticeKind::Assigned, None, "");
-                let _missed = self.subscribers.inform(subscriber, Outbound::Lane(notice));
-            }
-        }
-        self.member_joined(subscriber);
+    /// Who says something: a sign of life. A session that was cut off or superseded has
+    /// nothing to say any more.
+    fn speaks(&mut self, session: Session) -> Option<Subscriber> {
+        let subscriber = self.subscribers.of(session)?;
+        self.sign_of_life(subscriber);
+        Some(subscriber)
     }
 
     /// A subscriber that takes nothing any more gives up its keys: others may go on with
@@ -240,27 +227,12 @@ impl Driver {
         }
     }
 
-    /// Ends the session of a subscriber that harms others: what is out comes again.
-    pub(super) fn cut_off(&mut self, subscriber: Subscriber, why: End) {
-        self.durable.forget(subscriber);
-        if let Some(mut attached) = self.subscribers.detach(subscriber) {
-            tracing::warn!(
-                subscription = self.parts.subscription.name,
-                subscriber = %attached.name,
-                ?why,
-                "subscriber is cut off"
-            );
-            attached.cut(why);
-        }
-        self.take_back(subscriber, Departure::Lost);
-    }
-
-    fn sent(&mut self, subscriber: Subscriber, lane: u64, ranges: &[OffsetRange]) {
+    fn sent(&mut self, session: Session, lane: u64, ranges: &[OffsetRange]) {
         let now = self.now();
-        let Some(attached) = self.subscribers.get(subscriber) else {
+        let Some(subscriber) = self.subscribers.of(session) else {
             return;
         };
-        let name = Arc::clone(&attached.name);
+        let name = self.name(subscriber);
         let Some(entry) = self.lanes.touch_named(lane) else {
             return;
         };
@@ -268,24 +240,6 @@ impl Driver {
         for range in ranges {
             entry.lane.handle_sent(now, subscriber, *range);
             entry.bodies.handed_over(*range, at, &name);
-        }
-    }
-
-    fn depart(&mut self, subscriber: Subscriber, how: Departure) {
-        self.take_back(subscriber, how);
-        self.durable.forget(subscriber);
-        let Some(attached) = self.subscribers.detach(subscriber) else {
-            return;
-        };
-        match how {
-            Departure::Closed => {
-                tracing::info!(subscriber = %attached.name, session = subscriber.0, "subscriber closed");
-                // If the outbox is full the session ends when it is dropped here.
-                let _full = attached.send(Outbound::End(End::Closed));
-            }
-            Departure::Lost => {
-                tracing::info!(subscriber = %attached.name, session = subscriber.0, "subscriber lost");
-            }
         }
     }
 }

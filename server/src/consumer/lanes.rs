@@ -7,7 +7,7 @@ use std::{
 };
 
 use ackgate_lane::{
-    Answer, Broadcast, Epoch, Generation, Kind, Lane, Offset, OffsetRange, Position, Start,
+    Answer, Broadcast, Epoch, Generation, Kind, Lane, Lease, Offset, OffsetRange, Position, Start,
     Subscriber, Time, VerdictResult,
 };
 
@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) partition: TopicPartition,
     /// The number that verdicts name it by.
     number: u64,
+    /// Whose the lane is, where it belongs to one subscriber at a time.
+    pub(super) lease: Option<Lease>,
     pub(super) bodies: Bodies,
     /// Fetched and not shown to the lane yet.
     pub(super) gate: Gate,
@@ -125,6 +127,23 @@ impl Entry {
         }
     }
 
+    /// Whether `subscriber` may be given its records.
+    pub(super) fn may_take(&self, subscriber: Subscriber) -> bool {
+        self.lease.is_none_or(|lease| lease.may_take(subscriber))
+    }
+
+    /// Whether there is nobody to fetch for.
+    pub(super) fn is_unclaimed(&self) -> bool {
+        self.lease.is_some_and(|lease| lease.holder().is_none())
+    }
+
+    /// When it has to be woken.
+    fn timeout(&self) -> Option<Time> {
+        let lease = self.lease.and_then(|lease| lease.until());
+        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
+        due.into_iter().flatten().min()
+    }
+
     /// Bytes of records that are fetched and not settled.
     pub(super) const fn retained(&self) -> u64 {
         self.bodies.retained() + self.gate.bytes()
@@ -177,6 +196,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 impl Lanes {
     /// Begins a lane.
     pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
+        let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
         let start = Start {
             generation,
@@ -199,6 +219,7 @@ impl Lanes {
             lane,
             partition: assigned.partition,
             number,
+            lease: leased.then(Lease::default),
             bodies: Bodies::default(),
             gate: Gate::default(),
             notes: BTreeMap::new(),
@@ -249,6 +270,53 @@ impl Lanes {
         self.touch(generation)
     }
 
+    /// Gives the lane a new number: what is said under the old one is fenced.
+    pub(super) fn renumber(&mut self, generation: Generation) {
+        if let Some(entry) = self.entries.get_mut(&generation) {
+            self.by_number.remove(&entry.number);
+            entry.number = self.numbers.next();
+            self.by_number.insert(entry.number, generation);
+        }
+    }
+
+    /// The lane of each partition, with its epoch.
+    pub(super) fn by_partition(&self) -> BTreeMap<TopicPartition, (Generation, Epoch)> {
+        let mut lanes = BTreeMap::new();
+        for (generation, entry) in &self.entries {
+            let lane = (*generation, entry.lane.epoch());
+            let known = lanes.entry(entry.partition.clone()).or_insert(lane);
+            // Of a lane that is about to go and its next assignment, the later one.
+            *known = (*known).max(lane);
+        }
+        lanes
+    }
+
+    /// Lanes that belong to one subscriber at a time and do not end, in a fixed order.
+    pub(super) fn leasable(&self) -> Vec<Generation> {
+        let is_leasable = |entry: &Entry| entry.lease.is_some() && !entry.lane.is_draining();
+        let mut found: Vec<(&TopicPartition, Generation)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| is_leasable(entry))
+            .map(|(generation, entry)| (&entry.partition, *generation))
+            .collect();
+        found.sort_unstable_by(|(a, g), (b, h)| {
+            (&a.topic, a.partition, g).cmp(&(&b.topic, b.partition, h))
+        });
+        found
+            .into_iter()
+            .map(|(_, generation)| generation)
+            .collect()
+    }
+
+    /// Lanes that belong to `subscriber`.
+    pub(super) fn leased_to(&self, subscriber: Subscriber) -> impl Iterator<Item = Generation> {
+        let is_its =
+            move |entry: &Entry| entry.lease.and_then(|lease| lease.holder()) == Some(subscriber);
+        let found = self.entries.iter().filter(move |(_, entry)| is_its(entry));
+        found.map(|(generation, _)| *generation)
+    }
+
     /// The lane, unchanged by what the caller does.
     pub(super) fn get(&self, generation: Generation) -> Option<&Entry> {
         self.entries.get(&generation)
@@ -295,8 +363,7 @@ impl Lanes {
         let Some(entry) = self.entries.get_mut(&generation) else {
             return;
         };
-        let due = [entry.lane.poll_timeout(), entry.gate.due()];
-        let timeout = due.into_iter().flatten().min();
+        let timeout = entry.timeout();
         if timeout != entry.timeout {
             if let Some(old) = entry.timeout {
                 self.timeouts.remove(&(old, generation));

@@ -7,37 +7,13 @@ use ackgate_lane::{Debt, Generation, Joined, OffsetRange, Subscriber, Time, Verd
 
 use super::{
     driver::Driver,
-    handle::{Attach, Departure, End, NoticeKind, Outbound},
+    handle::{Departure, NoticeKind, Outbound},
     inputs::notice,
     mutation::{self, Mutation},
 };
 use crate::config::Delivery;
 
 impl Driver {
-    /// Gives a session that attaches to a broadcast the identity of its name; refuses
-    /// it while the name is attached.
-    pub(super) fn identify(&mut self, mut attach: Attach) -> Option<Attach> {
-        match self.parts.subscription.delivery {
-            Delivery::Competing => return Some(attach),
-            Delivery::Broadcast(_) => {}
-        }
-        let now = self.now();
-        let session = attach.subscriber;
-        let Some(subscriber) = self.subscribers.identify(now, session, &attach.name) else {
-            tracing::warn!(
-                subscription = self.parts.subscription.name,
-                subscriber = %attach.name,
-                session = session.0,
-                "subscriber refused: its name is attached"
-            );
-            // The session may have gone meanwhile.
-            let _unheard = attach.cut.send(End::AlreadyAttached);
-            return None;
-        };
-        attach.subscriber = subscriber;
-        Some(attach)
-    }
-
     /// The subscriber takes part in all lanes from now on.
     pub(super) fn member_joined(&mut self, subscriber: Subscriber) {
         let now = self.now();
@@ -65,8 +41,9 @@ impl Driver {
         }
     }
 
-    /// **L6**: leaving is never an ack. What lanes keep for a lost subscriber is told.
-    pub(super) fn take_back(&mut self, subscriber: Subscriber, how: Departure) {
+    /// **L6**: leaving is never an ack. What lanes keep for a lost subscriber is told;
+    /// returns until when. Leases go with it.
+    pub(super) fn take_back(&mut self, subscriber: Subscriber, how: Departure) -> Option<Time> {
         let now = self.now();
         let mut keep = None;
         for generation in self.lanes.generations() {
@@ -96,7 +73,8 @@ impl Driver {
                 }
             }
         }
-        self.subscribers.forget(subscriber, keep);
+        self.end_leases_of(subscriber);
+        keep
     }
 
     fn member_lost(
@@ -153,7 +131,8 @@ impl Driver {
         self.subscribers.announce(&Outbound::Lane(news));
     }
 
-    fn name(&self, subscriber: Subscriber) -> Arc<str> {
+    /// The subscriber's name for people.
+    pub(super) fn name(&self, subscriber: Subscriber) -> Arc<str> {
         let name = self.subscribers.name(subscriber);
         name.unwrap_or_else(|| Arc::from("whose name is forgotten"))
     }

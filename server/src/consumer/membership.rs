@@ -84,6 +84,8 @@ impl Driver {
             self.stopping.filter(|_| self.membership.is_staying()),
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.subscribers.next_absence(),
+            self.leases_moved.then_some(now),
             self.cohort_due(now),
         ]
         .into_iter()
@@ -157,6 +159,8 @@ impl Driver {
         // Of several stops the earliest deadline holds.
         let deadline = self.stopping.map_or(asked, |before| before.min(asked));
         self.stopping = Some(deadline);
+        // Nobody comes back to a gateway that stops: what is out to them is not awaited.
+        self.end_absences(now, true);
         for subscriber in self.subscribers.ids() {
             let _missed = self.subscribers.inform(subscriber, Outbound::Drain(drain));
         }

@@ -4,6 +4,8 @@
 //! Boundary: no rdkafka and no gRPC types; rules about commit, seek, redelivery and
 //! dead letters are the lane's.
 
+mod absence;
+mod arrival;
 mod bodies;
 mod budget;
 mod cohort;
@@ -16,14 +18,16 @@ mod effects;
 mod episode;
 mod events;
 mod handle;
-mod identities;
+mod identity;
 mod inputs;
 mod intake;
 mod lanes;
+mod leases;
 mod members;
 mod membership;
 mod metadata;
 pub(crate) mod mutation;
+mod opening;
 mod shown;
 mod subscribers;
 #[cfg(test)]
@@ -35,9 +39,10 @@ pub use counts::Counts;
 pub(crate) use dead_letter::PREFIX as DEAD_LETTER_PREFIX;
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Attach, Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict,
-    NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
+    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
 };
 pub use intake::Wall;
+pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

@@ -1,7 +1,9 @@
-//! The sessions attached to a subscription: their credit, what is out to them and
-//! whose turn is next.
+//! The subscribers of a subscription: their sessions, their credit, what is out to
+//! them and whose turn is next.
 //!
 //! **Invariant L8**: what is out never exceeds the credit when a batch is made.
+
+mod presence;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,9 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bodies::Size,
-    handle::{Attach, Credit, End, Outbound},
-    identities::Identities,
+    handle::{Credit, End, Outbound},
+    identity::{Identities, Token},
     mutation::{self, Mutation},
+    opening::Session,
     shown::ShownSubscriber,
 };
 
@@ -36,10 +39,16 @@ pub(super) const MAX_RUNS: usize = 32;
 /// of the lane (300), [`MAX_RUNS`] redelivery entries of at most 30 bytes.
 const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
 
-/// One attached session.
+/// One attached subscriber.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) name: Arc<str>,
+    /// Its stream.
+    pub(super) session: Session,
+    /// With what it may go on after this stream; `None`: not at all.
+    token: Option<Token>,
+    /// The last sign of life.
+    heard: Time,
     /// Room for records in one message.
     max_batch_bytes: u64,
     pub(super) ack_deadline: Duration,
@@ -62,14 +71,13 @@ struct Reservation {
     until: Time,
 }
 
-/// All attached sessions.
+/// All attached subscribers, and those that are away.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     attached: BTreeMap<Subscriber, Attached>,
+    identities: Identities,
     /// In the order of their turns: who got a batch goes to the end.
     turns: Vec<Subscriber>,
-    /// Broadcast: who is who across sessions.
-    identities: Identities,
 }
 
 /// What a subscriber may be given now.
@@ -112,61 +120,9 @@ impl Attached {
 }
 
 impl Subscribers {
-    /// Whose input a session's is.
-    pub(super) fn identity(&self, session: Subscriber) -> Subscriber {
-        self.identities.of(session)
-    }
-
-    /// Broadcast: gives the session of that name the identity that it had before, if
-    /// something is kept for it, or a new one. `None` if the name is attached.
-    pub(super) fn identify(
-        &mut self,
-        now: Time,
-        session: Subscriber,
-        name: &Arc<str>,
-    ) -> Option<Subscriber> {
-        self.identities.forget_overdue(now);
-        self.identities.begin(session, name)
-    }
-
-    /// Broadcast: its session is over; the name is remembered until then, if at all.
-    pub(super) fn forget(&mut self, subscriber: Subscriber, at: Option<Time>) {
-        self.identities.end(subscriber, at);
-    }
-
-    /// The name of a subscriber that is attached or remembered.
-    pub(super) fn name(&self, subscriber: Subscriber) -> Option<Arc<str>> {
-        let attached = self.attached.get(&subscriber).map(|a| Arc::clone(&a.name));
-        attached.or_else(|| self.identities.name(subscriber))
-    }
-
     /// How many are attached.
     pub(super) fn len(&self) -> usize {
         self.attached.len()
-    }
-
-    pub(super) fn attach(&mut self, attach: Attach) {
-        self.turns.push(attach.subscriber);
-        self.attached.insert(
-            attach.subscriber,
-            Attached {
-                name: attach.name,
-                max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
-                ack_deadline: attach.ack_deadline,
-                credit: attach.credit,
-                out: Size::default(),
-                alone: false,
-                reserved: None,
-                reservable: Time::default(),
-                outbox: attach.outbox,
-                cut: Some(attach.cut),
-            },
-        );
-    }
-
-    pub(super) fn detach(&mut self, subscriber: Subscriber) -> Option<Attached> {
-        self.turns.retain(|turn| *turn != subscriber);
-        self.attached.remove(&subscriber)
     }
 
     pub(super) fn get(&self, subscriber: Subscriber) -> Option<&Attached> {
@@ -177,8 +133,9 @@ impl Subscribers {
         self.turns.clone()
     }
 
+    /// Whether nobody is attached or awaited.
     pub(super) fn is_empty(&self) -> bool {
-        self.attached.is_empty()
+        self.attached.is_empty() && self.identities.held().next().is_none()
     }
 
     /// Whether anybody would take a record: **L13**, otherwise nothing is fetched.
@@ -302,9 +259,16 @@ impl Subscribers {
 
     /// Counts a part of a batch as no longer out.
     pub(super) fn give_back(&mut self, subscriber: Subscriber, size: Size) {
-        if let Some(attached) = self.attached.get_mut(&subscriber) {
-            attached.out.records = attached.out.records.saturating_sub(size.records);
-            attached.out.bytes = attached.out.bytes.saturating_sub(size.bytes);
+        let out = match self.attached.get_mut(&subscriber) {
+            Some(attached) => Some(&mut attached.out),
+            None => self
+                .identities
+                .away_mut(subscriber)
+                .map(|away| &mut away.out),
+        };
+        if let Some(out) = out {
+            out.records = out.records.saturating_sub(size.records);
+            out.bytes = out.bytes.saturating_sub(size.bytes);
         }
     }
 

@@ -1,5 +1,7 @@
 //! The first message of a stream: who subscribes to what, with which limits.
 
+pub(super) mod resume;
+
 use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1;
@@ -8,7 +10,7 @@ use tonic::{Status, Streaming};
 use super::{convert, status::Reason};
 use crate::{
     config,
-    consumer::{Confirm, Credit, Handle},
+    consumer::{Confirm, Credit, Handle, Manifest},
     filter::{Filter, SOURCE_BYTES},
 };
 
@@ -33,6 +35,9 @@ const ACK_DEADLINES: std::ops::RangeInclusive<Duration> =
 pub(super) struct Opening {
     pub(super) handle: Handle,
     pub(super) name: Arc<str>,
+    pub(super) resumable: bool,
+    pub(super) takeover: bool,
+    pub(super) resume: Option<Manifest>,
     pub(super) credit: Credit,
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
@@ -65,7 +70,8 @@ pub(super) async fn receive(
             v1::subscribe_request::Request::Credit(_)
             | v1::subscribe_request::Request::Settle(_)
             | v1::subscribe_request::Request::Extend(_)
-            | v1::subscribe_request::Request::Close(_),
+            | v1::subscribe_request::Request::Close(_)
+            | v1::subscribe_request::Request::Beat(_),
         )
         | None => Err(Reason::OpenExpected.status("the first message must be Open")),
     }
@@ -135,14 +141,19 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
         },
     };
     let credit = open.credit.map_or(Ok(Credit::default()), convert::credit)?;
+    let resume = open.resume.map(resume::manifest).transpose()?;
     let name = if open.subscriber_id.is_empty() {
-        Arc::from(format!("subscriber-{:012x}", fastrand::u64(..1 << 48)))
+        // Unlike any other, also of other gateways.
+        Arc::from(format!("subscriber-{:016x}", fastrand::u64(..)))
     } else {
         Arc::from(open.subscriber_id)
     };
     Ok(Opening {
         handle,
         name,
+        resumable: open.resumable,
+        takeover: open.takeover,
+        resume,
         credit,
         max_message_bytes,
         ack_deadline,

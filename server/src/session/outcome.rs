@@ -3,7 +3,7 @@
 use tonic::Status;
 
 use super::status::Reason;
-use crate::consumer::{Departure, End};
+use crate::consumer::{Departure, End, Refusal};
 
 /// The end of a session.
 #[derive(Debug)]
@@ -43,14 +43,14 @@ impl From<End> for Outcome {
                 "the verdicts of one message have more than 20000 different answers; name \
                  what was delivered, in shorter runs",
             )),
+            End::Superseded => Self::Refused(
+                Reason::Superseded
+                    .status("another stream of the same subscriber took this one's place"),
+            ),
             End::Slow => Self::Refused(Reason::SlowSubscriber.status(
                 "the subscriber kept the window of a lane full for longer than slow_after without \
-                 a verdict; what it owes is kept for absent_grace: connect again with the same \
-                 subscriber_id and take fewer records at a time, or raise slow_after",
-            )),
-            End::AlreadyAttached => Self::Refused(Reason::AlreadyAttached.status(
-                "another stream is attached with this subscriber_id, and in a broadcast each \
-                 subscriber is one; end that stream or use another subscriber_id",
+                  a verdict; what it owes is kept for absent_grace: connect again with the same \
+                  subscriber_id and take fewer records at a time, or raise slow_after",
             )),
             End::NotDurable => Self::Refused(Reason::CommitsStalled.status(
                 "as many confirmations wait for Kafka as may, and none has come for long; what \
@@ -60,6 +60,19 @@ impl From<End> for Outcome {
                 "the subscriber sends verdicts but does not read their answers; read the stream \
                  in a task of its own",
             )),
+        }
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::InUse => Reason::SubscriberIdInUse.field(
+                "open.subscriber_id",
+                "is the name of a subscriber that is attached; choose another, wait until it \
+                 has gone, or set open.takeover to end its stream",
+            ),
+            Refusal::ShuttingDown => shutting_down(),
         }
     }
 }

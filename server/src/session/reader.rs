@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::Subscriber;
 use ackgate_proto::v1;
 use tokio::{sync::Semaphore, time::timeout};
 use tonic::{Status, Streaming};
@@ -14,7 +13,7 @@ use super::{
     outcome::{Outcome, shutting_down},
     status::Reason,
 };
-use crate::consumer::{ANSWERS, Confirm, End, Handle, Input, Ticket};
+use crate::consumer::{ANSWERS, Confirm, End, Handle, Input, Session, Ticket};
 
 /// So many verdicts that wait to become durable take a place: 10,000, the most of a
 /// message, take most of them.
@@ -24,7 +23,7 @@ const VERDICTS_PER_PLACE: usize = 40;
 pub(super) async fn run(
     mut input: Streaming<v1::SubscribeRequest>,
     handle: &Handle,
-    subscriber: Subscriber,
+    session: Session,
     confirm: Confirm,
     stall: Duration,
 ) -> Outcome {
@@ -40,7 +39,7 @@ pub(super) async fn run(
             }
             Err(status) => return Outcome::Refused(convert::input_broken(&status)),
         };
-        let mut input = match convert_request(message.request, subscriber, confirm) {
+        let mut input = match convert_request(message.request, session, confirm) {
             Ok(Some(input)) => input,
             Ok(None) => return Outcome::Closed,
             Err(status) => return Outcome::Refused(status),
@@ -75,10 +74,11 @@ fn weight(input: &Input, confirm: Confirm) -> u32 {
         }
         Input::Settle { .. }
         | Input::Extend { .. }
-        | Input::Attach(_)
+        | Input::Attach(..)
         | Input::Credit(..)
         | Input::Sent { .. }
         | Input::Detach(..)
+        | Input::Beat(_)
         | Input::Show(_)
         | Input::Stop(_) => 1,
     }
@@ -87,7 +87,7 @@ fn weight(input: &Input, confirm: Confirm) -> u32 {
 /// The driver's words for a message; `None` for the goodbye.
 fn convert_request(
     request: Option<Request>,
-    subscriber: Subscriber,
+    session: Session,
     confirm: Confirm,
 ) -> Result<Option<Input>, Status> {
     match request {
@@ -95,7 +95,7 @@ fn convert_request(
             let sequence = settle.sequence;
             let (verdicts, refused) = convert::verdicts(settle)?;
             Ok(Some(Input::Settle {
-                subscriber,
+                session,
                 sequence,
                 verdicts,
                 refused,
@@ -107,7 +107,7 @@ fn convert_request(
             let sequence = extend.sequence;
             let (targets, refused, by) = convert::extensions(extend)?;
             Ok(Some(Input::Extend {
-                subscriber,
+                session,
                 sequence,
                 targets,
                 refused,
@@ -116,9 +116,8 @@ fn convert_request(
                 ticket: None,
             }))
         }
-        Some(Request::Credit(credit)) => {
-            Ok(Some(Input::Credit(subscriber, convert::credit(credit)?)))
-        }
+        Some(Request::Credit(credit)) => Ok(Some(Input::Credit(session, convert::credit(credit)?))),
+        Some(Request::Beat(v1::Beat {})) => Ok(Some(Input::Beat(session))),
         Some(Request::Close(v1::Close {})) => Ok(None),
         Some(Request::Open(_)) => {
             Err(Reason::AlreadyOpen.status("the stream is open: Open comes once, first"))

@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use ackgate_lane::Subscriber;
 use ackgate_proto::{Frame, server::gateway_service_server::GatewayService, v1};
 use futures::Stream;
 use parking_lot::Mutex;
@@ -20,11 +19,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
-    handshake::{self, Opening},
+    handshake::{self, Opening, resume},
     outcome::{Outcome, shutting_down},
     reader, writer,
 };
-use crate::consumer::{Attach, Handle, Input, OUTBOX};
+use crate::consumer::{Accepted, Attach, Handle, Input, OUTBOX, Session};
 
 /// Version of the protocol within v1.
 const PROTOCOL_VERSION: u32 = 1;
@@ -156,26 +155,19 @@ impl Shared {
             Ok(opening) => opening,
             Err(status) => return Outcome::Refused(status),
         };
-        let subscriber = Subscriber(self.sessions.fetch_add(1, Ordering::Relaxed) + 1);
-        if transport
-            .send(Ok(self.opened(&opening, subscriber)))
-            .await
-            .is_err()
-        {
-            return Outcome::Gone;
-        }
-        self.attached(opening, subscriber, input, transport).await
+        let session = Session(self.sessions.fetch_add(1, Ordering::Relaxed) + 1);
+        self.attached(opening, session, input, transport).await
     }
 
-    /// Runs both halves; the first to end ends the session.
+    /// Attaches, answers, and runs both halves; the first to end ends the session.
     async fn attached(
         &self,
-        opening: Opening,
-        subscriber: Subscriber,
+        mut opening: Opening,
+        session: Session,
         input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
     ) -> Outcome {
-        let handle = opening.handle;
+        let handle = opening.handle.clone();
         let limits = writer::Limits {
             ping_interval: self.ping_interval,
             stall: opening.ack_deadline.max(LEAST_STALL),
@@ -184,25 +176,47 @@ impl Shared {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
         let attach = Attach {
-            subscriber,
-            name: opening.name,
+            session,
+            name: Arc::clone(&opening.name),
+            resumable: opening.resumable,
+            takeover: opening.takeover,
+            resume: opening.resume.take(),
             credit: opening.credit,
             max_message_bytes: opening.max_message_bytes,
             ack_deadline: opening.ack_deadline,
             outbox,
             cut,
         };
-        if handle.send(Input::Attach(attach)).await.is_err() {
-            return Outcome::Refused(shutting_down());
-        }
+        let (opened, heard) = oneshot::channel();
         // Told on every path, also if this task is dropped.
         let mut goodbye = Goodbye {
             handle: handle.clone(),
-            subscriber,
+            session,
             told: false,
         };
-        let write = writer::run(messages, cut_heard, transport, &handle, subscriber, limits);
-        let read = reader::run(input, &handle, subscriber, opening.confirm, limits.stall);
+        if handle.send(Input::Attach(attach, opened)).await.is_err() {
+            goodbye.told = true;
+            return Outcome::Refused(shutting_down());
+        }
+        let accepted = tokio::select! {
+            biased;
+            accepted = heard => accepted,
+            () = transport.closed() => return Outcome::Gone,
+        };
+        let accepted = match accepted {
+            Ok(Ok(accepted)) => accepted,
+            Ok(Err(refusal)) => {
+                goodbye.told = true;
+                return Outcome::Refused(refusal.into());
+            }
+            Err(_stopped) => return Outcome::Refused(shutting_down()),
+        };
+        let opened = self.opened(&opening, session, accepted);
+        if transport.send(Ok(opened)).await.is_err() {
+            return Outcome::Gone;
+        }
+        let write = writer::run(messages, cut_heard, transport, &handle, session, limits);
+        let read = reader::run(input, &handle, session, opening.confirm, limits.stall);
         tokio::pin!(write);
         let (outcome, is_writing) = tokio::select! {
             // What it said last counts, also if it went right after.
@@ -211,7 +225,7 @@ impl Shared {
             outcome = &mut write => (outcome, false),
         };
         goodbye.tell(outcome.departure()).await;
-        tracing::debug!(session = subscriber.0, ?outcome, "session ends");
+        tracing::debug!(session = session.0, ?outcome, "session ends");
         if is_writing && matches!(outcome, Outcome::Closed) {
             // The driver answers the goodbye through the outbox, after what waits there.
             tokio::time::timeout(CLOSE_WITHIN, write)
@@ -222,10 +236,12 @@ impl Shared {
         }
     }
 
-    fn opened(&self, opening: &Opening, subscriber: Subscriber) -> Frame {
-        let policy = &opening.handle.subscription().policy;
+    fn opened(&self, opening: &Opening, session: Session, accepted: Accepted) -> Frame {
+        let subscription = opening.handle.subscription();
+        let policy = &subscription.policy;
+        let lease = subscription.lane_lease();
         v1::subscribe_response::Response::Opened(v1::Opened {
-            session: subscriber.0.to_string(),
+            session: session.0.to_string(),
             subscriber_id: opening.name.to_string(),
             protocol_version: PROTOCOL_VERSION,
             settings: Some(v1::Settings {
@@ -239,7 +255,12 @@ impl Shared {
                     bytes: opening.credit.bytes,
                 }),
                 ping_interval: convert::duration(self.ping_interval),
+                lease_beat: lease.and_then(|lease| convert::duration(lease.beat)),
+                lease_duration: lease.and_then(|lease| convert::duration(lease.duration)),
+                resume_grace: convert::duration(subscription.resume_grace),
             }),
+            resumed: accepted.resumed.into_iter().map(resume::answer).collect(),
+            resume_token: accepted.token.unwrap_or_default(),
         })
         .into()
     }
@@ -249,7 +270,7 @@ impl Shared {
 #[derive(Debug)]
 struct Goodbye {
     handle: Handle,
-    subscriber: Subscriber,
+    session: Session,
     told: bool,
 }
 
@@ -259,7 +280,7 @@ impl Goodbye {
         // A stopped driver holds nothing for the session any more.
         let _stopped = self
             .handle
-            .send(Input::Detach(self.subscriber, departure))
+            .send(Input::Detach(self.session, departure))
             .await;
     }
 }
@@ -270,7 +291,7 @@ impl Drop for Goodbye {
             return;
         }
         let handle = self.handle.clone();
-        let detach = Input::Detach(self.subscriber, crate::consumer::Departure::Lost);
+        let detach = Input::Detach(self.session, crate::consumer::Departure::Lost);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { handle.send(detach).await });
         }

@@ -43,10 +43,14 @@ pub enum Reason {
     NotReading,
     /// The verdicts of one message had more different answers than allowed.
     TooManyAnswers,
+    /// Another stream of the subscriber's name is attached.
+    SubscriberIdInUse,
+    /// A later stream of the subscriber took this one's place.
+    Superseded,
+    /// A manifest of more runs than allowed.
+    ManifestTooLarge,
     /// The subscriber kept a window full for too long without a verdict.
     SlowSubscriber,
-    /// Another stream has the subscriber's name.
-    AlreadyAttached,
     /// As many durable confirmations wait for Kafka as may, and have for long.
     CommitsStalled,
     /// The gateway stops.
@@ -55,7 +59,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -70,8 +74,10 @@ impl Reason {
         Self::InputBroken,
         Self::NotReading,
         Self::TooManyAnswers,
+        Self::SubscriberIdInUse,
+        Self::Superseded,
+        Self::ManifestTooLarge,
         Self::SlowSubscriber,
-        Self::AlreadyAttached,
         Self::CommitsStalled,
         Self::ShuttingDown,
     ];
@@ -94,8 +100,10 @@ impl Reason {
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
+            Self::SubscriberIdInUse => "SUBSCRIBER_ID_IN_USE",
+            Self::Superseded => "SUPERSEDED",
+            Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
-            Self::AlreadyAttached => "ALREADY_ATTACHED",
             Self::CommitsStalled => "COMMITS_STALLED",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
@@ -114,10 +122,11 @@ impl Reason {
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
+            | Self::ManifestTooLarge
             | Self::SlowSubscriber => Code::ResourceExhausted,
-            Self::AlreadyAttached => Code::AlreadyExists,
+            Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
-            Self::InputBroken => Code::Aborted,
+            Self::InputBroken | Self::Superseded => Code::Aborted,
             Self::CommitsStalled | Self::ShuttingDown => Code::Unavailable,
         }
     }

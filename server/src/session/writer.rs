@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use ackgate_lane::{OffsetRange, Subscriber};
+use ackgate_lane::OffsetRange;
 use ackgate_proto::{Frame, v1};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -13,7 +13,7 @@ use tonic::Status;
 use v1::subscribe_response::Response;
 
 use super::{convert, outcome::Outcome};
-use crate::consumer::{End, Handle, Input, Outbound};
+use crate::consumer::{End, Handle, Input, Outbound, Session};
 
 /// Where messages go to the transport.
 pub(super) type Transport = mpsc::Sender<Result<Frame, Status>>;
@@ -36,7 +36,7 @@ pub(super) async fn run(
     cut: oneshot::Receiver<End>,
     transport: &Transport,
     handle: &Handle,
-    subscriber: Subscriber,
+    session: Session,
     limits: Limits,
 ) -> Outcome {
     let mut quiet_since = Instant::now();
@@ -100,7 +100,7 @@ pub(super) async fn run(
         place.send(Ok(frame));
         quiet_since = Instant::now();
         if let Some((lane, ranges)) = sent
-            && !tell_sent(handle, subscriber, lane, ranges).await
+            && !tell_sent(handle, session, lane, ranges).await
         {
             return End::ShuttingDown.into();
         }
@@ -108,15 +108,10 @@ pub(super) async fn run(
 }
 
 /// Deadlines start at the hand-over to the transport, so the driver is told of it.
-async fn tell_sent(
-    handle: &Handle,
-    subscriber: Subscriber,
-    lane: u64,
-    ranges: Vec<OffsetRange>,
-) -> bool {
+async fn tell_sent(handle: &Handle, session: Session, lane: u64, ranges: Vec<OffsetRange>) -> bool {
     handle
         .send(Input::Sent {
-            subscriber,
+            session,
             lane,
             ranges,
         })

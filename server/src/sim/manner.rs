@@ -59,6 +59,8 @@ pub(super) struct Manner {
     pub(super) credits: u32,
     /// A batch is followed by a pause in which nothing is read, in percent.
     pub(super) pauses: u32,
+    /// It gives signs of life.
+    pub(super) beats: bool,
     pub(super) life: Duration,
     pub(super) leaving: Leaving,
 }
@@ -78,6 +80,7 @@ impl Manner {
             lies: 0,
             credits: 0,
             pauses: 0,
+            beats: true,
             life: Duration::from_secs(1_000_000),
             leaving: Leaving::Close,
         }
@@ -128,6 +131,7 @@ impl Manner {
             lies,
             credits,
             pauses,
+            beats: dice.chance(70),
             life: dice.ms(100, 40_000),
             leaving,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{DeadLetter, Delivery, Intake, StartAt, Subscription};
+use crate::config::{DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -104,6 +104,11 @@ impl Plan {
 }
 
 fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscription {
+    let duration = dice.ms(1000, 30_000);
+    let lease = Lease {
+        duration,
+        beat: duration / 3,
+    };
     let on_reject = if dice.chance(85) {
         OnReject::DeadLetter
     } else {
@@ -125,6 +130,8 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         linger: dice.ms(500, 20_000),
         revoke_drain,
         intake: Intake::default(),
+        resume_grace: dice.ms(0, 30_000),
+        lease,
         map_bytes: dice.pick(&[0, 96, 3072, 3072, 3072]),
         cohort_grace: Duration::from_millis(dice.pick(&[0, 0, 0, 2000])),
         min_subscribers: dice.pick(&[1, 1, 1, 2]),

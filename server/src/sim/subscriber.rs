@@ -31,6 +31,7 @@ const END_WITHIN: Duration = Duration::from_secs(20);
 enum Plan {
     Say(Vec<Word>),
     Grant((u32, u64)),
+    Beat,
     Read,
     Leave,
     GiveUp,
@@ -59,6 +60,7 @@ pub(super) struct Session {
     /// It has never failed to read at once.
     prompt: bool,
     gone: bool,
+    beat: Duration,
     /// When it last looked for a message in vain, or took one.
     looked: u64,
 }
@@ -70,7 +72,7 @@ pub(super) async fn run(
     manner: Manner,
     dice: Dice,
     history: History,
-    default_deadline: Duration,
+    (default_deadline, beat): (Duration, Duration),
     leave: CancellationToken,
 ) {
     let deadline = manner.ack_deadline.unwrap_or(default_deadline);
@@ -112,9 +114,13 @@ pub(super) async fn run(
         reading: true,
         prompt: true,
         gone: false,
+        beat,
         looked: now,
     };
     session.link.say(Ask::Open(open)).await;
+    if session.manner.beats {
+        session.plan(beat, Plan::Beat);
+    }
     let life = session.manner.life;
     session.plan(life, Plan::Leave);
     let how = session.live(&gateway, &leave).await;
@@ -184,6 +190,10 @@ impl Session {
                 let said = self.link.say(Ask::Credit(wire_credit(credit))).await;
                 self.prompt &= begun == self.history.now();
                 !said
+            }
+            Plan::Beat => {
+                self.plan(self.beat, Plan::Beat);
+                !self.link.say(Ask::Beat(v1::Beat {})).await
             }
             Plan::Read => {
                 self.reading = true;

@@ -121,9 +121,10 @@ impl World {
         let gateway = dice.pick(&gateways);
         let id = self.sessions.fetch_add(1, Ordering::Relaxed);
         let deadline = self.plan.subscription.policy.ack_deadline;
+        let times = (deadline, self.plan.subscription.lease.beat);
         let leave = self.leave.lock().clone();
         let history = self.history.clone();
-        subscriber::run(id, gateway, manner, dice.fork(), history, deadline, leave).await;
+        subscriber::run(id, gateway, manner, dice.fork(), history, times, leave).await;
     }
 
     /// Does harm until it is stopped.

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use ackgate_proto::v1::{
-    Batch, Close, Confirm, Credit, LaneEvent, Open, Opened, Outcome, Record, Settle, Settled,
+    Batch, Beat, Close, Confirm, Credit, LaneEvent, Open, Opened, Outcome, Record, Settle, Settled,
     SubscribeRequest, SubscribeResponse, Verdict, gateway_service_client::GatewayServiceClient,
     subscribe_request::Request, subscribe_response::Response,
 };
@@ -172,6 +172,22 @@ impl Stream {
         self.send(Request::Close(Close {})).await;
         let status = self.status().await;
         assert_eq!(status.code(), Code::Ok, "{status:?}");
+    }
+
+    /// Gives a sign of life every so often, until the stream ends or it is told to stop.
+    pub(crate) fn beats(&self, every: Duration) -> tokio::task::AbortHandle {
+        let requests = self.sender().downgrade();
+        tokio::spawn(async move {
+            while let Some(requests) = requests.upgrade() {
+                let request = Some(Request::Beat(Beat {}));
+                if requests.send(SubscribeRequest { request }).await.is_err() {
+                    break;
+                }
+                drop(requests);
+                tokio::time::sleep(every).await;
+            }
+        })
+        .abort_handle()
     }
 
     /// Grants credit.

@@ -8,7 +8,9 @@ use super::{
     share::{Presence, Share},
     tally::Counts,
 };
-use crate::{Effect, Offset, Position, Subscriber, Time, lane::Phase};
+use crate::{
+    Effect, Offset, Position, ResumeAnswer, ResumeResult, Subscriber, Target, Time, lane::Phase,
+};
 
 /// Lost members whose debts are kept. Beyond it the one that has been away longest is
 /// counted out: subscribers that come and go for ever must not fill the memory.
@@ -78,6 +80,27 @@ impl Broadcast {
         self.bound_absent(now);
         self.withdraw_overdue(now);
         debt
+    }
+
+    /// `subscriber` is back before it was lost and works on `named` alone: as
+    /// [`Lane::handle_resumed`](crate::Lane::handle_resumed), for its own deliveries.
+    pub fn handle_resumed(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        named: &[Target],
+        answers: &mut Vec<ResumeAnswer>,
+    ) {
+        match self.shares.get_mut(&subscriber) {
+            Some(share) if self.trunk.phase != Phase::Done => {
+                share.lane.handle_resumed(now, subscriber, named, answers);
+            }
+            Some(_) | None => answers.extend(named.iter().map(|target| ResumeAnswer {
+                range: target.range,
+                result: ResumeResult::Lost,
+            })),
+        }
+        self.pump(now);
     }
 
     /// Counts out lost members whose time is over.

@@ -214,6 +214,22 @@ impl Broadcast {
         records
     }
 
+    /// Records of `range`, ready for `subscriber`, are nothing that it wants: they count
+    /// as acked by it, and the others get them. Returns how many. This is where a
+    /// subscriber's own filter belongs: before a hand-over, from what
+    /// [`Self::ready_for`] returned.
+    pub fn handle_unwanted(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> u64 {
+        let share = self.shares.get_mut(&subscriber);
+        let records = share.map_or(0, |share| share.lane.handle_filtered(now, range));
+        self.pump(now);
+        records
+    }
+
     /// As [`Lane::handle_fenced`], for every member.
     pub fn handle_fenced(&mut self, now: Time) {
         for share in self.shares.values_mut() {

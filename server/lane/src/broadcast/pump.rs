@@ -229,7 +229,7 @@ fn count(tally: &mut Tally, share: &mut Share, range: OffsetRange) {
             .range(part.first().get()..part.end().get())
             .next()
             .map(|(&offset, &refusal)| (Offset::new(offset), refusal));
-        let end = refused.map_or(part.end(), |(offset, _)| offset.position());
+        let end = refused.map_or_else(|| part.end(), |(offset, _)| offset.position());
         if let Some(acked) = part.below(end) {
             tally.decide(acked, Decision::Acked);
         }

@@ -113,7 +113,7 @@ impl Share {
         while let Some((piece, slot)) = rest.and_then(|rest| self.lane.window.piece(rest)) {
             rest = rest.and_then(|rest| rest.at_or_above(piece.end()));
             if !matches!(slot.state, State::Settled { .. }) {
-                first = first.or(Some(piece.first()));
+                first = first.or_else(|| Some(piece.first()));
                 end = Some(piece.end());
             }
         }

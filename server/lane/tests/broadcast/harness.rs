@@ -96,7 +96,10 @@ impl Harness {
                 let first = self.model.next + gap;
                 let range = OffsetRange::new(Offset::new(first), Position::new(first + count));
                 let range = range.expect("not empty");
-                self.lane.handle_fetched(self.time(), range);
+                // Few keys, and every fourth record has none.
+                let key = |offset: u64| (!offset.is_multiple_of(4)).then_some(offset % 3);
+                let keys: Vec<Option<u64>> = (first..first + count).map(key).collect();
+                self.lane.handle_fetched_keyed(self.time(), range, &keys);
                 self.model.fetch(first, count);
             }
             Command::Join(who) => {

@@ -86,11 +86,15 @@ proptest! {
     }
 
     #[test]
-    fn in_lane_order_every_record_is_settled_once_and_only_after_somebody_decided(
+    fn in_any_order_every_record_is_settled_once_and_nothing_locks(
         commands in commands(),
-        skip_acked in any::<bool>(),
+        order in prop_oneof![
+            Just(Order::Lane { skip_acked: false }),
+            Just(Order::Lane { skip_acked: true }),
+            Just(Order::Key { share: 250 }),
+        ],
     ) {
-        let mut harness = Harness::new(Order::Lane { skip_acked });
+        let mut harness = Harness::new(order);
         for command in &commands {
             harness.run(command);
         }

@@ -21,6 +21,7 @@ mod key_order;
 mod lane_order;
 mod leaving;
 mod redelivery;
+mod resuming;
 mod skip_acked;
 mod support;
 mod tracking;

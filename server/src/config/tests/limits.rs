@@ -186,6 +186,23 @@ fn a_drain_on_revoke_stays_well_below_the_poll_interval() {
 }
 
 #[test]
+fn two_beats_fit_into_a_lease_whatever_the_order_is() {
+    let figures = "must be at most half of lease.duration: two beats are 22s, the lease is 20s, so \
+                   one late beat would move the lane";
+    let expected =
+        format!("/etc/ackgate.toml:11: subscriptions.orders.lease.beat = \"11s\": {figures}");
+    let lease = "lease = { beat = \"11s\", duration = \"20s\" }";
+    only(&orders(lease), &expected);
+    load_with(
+        &orders("lease = { beat = \"10s\", duration = \"20s\" }"),
+        &[],
+    )
+    .expect("just so");
+    load_with(&orders("resume_grace = \"0s\""), &[]).expect("no grace");
+    assert_eq!(messages(&orders("resume_grace = \"31s\""), &[]).len(), 1);
+}
+
+#[test]
 fn limits_that_cannot_be_reached_are_refused() {
     only(
         &orders("max_deliveries = 4"),

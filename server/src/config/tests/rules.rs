@@ -26,6 +26,9 @@ fn the_least_file_has_the_documented_defaults() {
     assert_eq!(orders.window_bytes, 64 << 20);
     assert_eq!(orders.linger, Duration::from_secs(30));
     assert_eq!(orders.revoke_drain, Duration::from_secs(5));
+    assert_eq!(orders.resume_grace, Duration::from_secs(30));
+    assert_eq!(orders.lease.duration, Duration::from_secs(30));
+    assert_eq!(orders.lease.beat, Duration::from_secs(10));
     assert_eq!(
         (orders.cohort_grace, orders.min_subscribers),
         (Duration::ZERO, 1)

@@ -39,7 +39,7 @@ async fn news(peer: &mut Peer, kind: NoticeKind, of: &str) -> (Option<(u64, u64)
 }
 
 async fn gone(peer: &Peer, how: Departure) {
-    peer.tell(Input::Detach(peer.subscriber, how)).await;
+    peer.tell(Input::Detach(peer.session, how)).await;
 }
 
 async fn committed(broker: &Memory, position: u64) {
@@ -250,11 +250,63 @@ async fn a_name_is_attached_once() {
     let broker = log(5);
     let handle = broadcast(&broker, 1, |_| {});
     let mut first = Peer::attach_as(&handle, 1, "audit", 100).await;
-    let mut second = Peer::attach_as(&handle, 2, "audit", 100).await;
-    let end = tokio::time::timeout(LONG, &mut second.cut).await;
-    assert_eq!(end.expect("in time"), Ok(End::AlreadyAttached));
-    gone(&second, Departure::Lost).await;
+    let second = Peer::open(&handle, Wish::new(2, "audit")).await;
+    assert_eq!(second.err(), Some(Refusal::InUse));
+    first.tell(Input::Detach(Session(2), Departure::Lost)).await;
     assert_eq!(first.records(5).await.len(), 5, "the first one stays");
+}
+
+/// A broken stream is gone on with first, and then, for much longer, what it owes waits.
+#[tokio::test(start_paused = true)]
+async fn what_is_in_hand_outlives_a_broken_stream_and_what_is_owed_the_grace() {
+    let broker = log(6);
+    let handle = broadcast(&broker, 1, |subscription| subscription.linger = GRACE * 10);
+    let resumable = |session, resume| Wish {
+        resumable: true,
+        resume,
+        ..Wish::new(session, "audit")
+    };
+    let mut peer = Peer::open(&handle, resumable(1, None))
+        .await
+        .expect("it may");
+    let lane = peer.records(6).await[0].lane;
+    gone(&peer, Departure::Lost).await;
+    let held = Held {
+        topic: "orders".to_owned(),
+        partition: 0,
+        epoch: 1,
+        range: OffsetRange::inclusive(Offset::new(0), Offset::new(3)),
+        offsets: (0, 3),
+        delivery: None,
+    };
+    let manifest = Manifest {
+        token: peer.accepted.token.clone().expect("a token"),
+        held: vec![held],
+    };
+    let back = resumable(2, Some(manifest.clone()));
+    let mut back = Peer::open(&handle, back).await.expect("it is back");
+    let answers: Vec<_> = back
+        .accepted
+        .resumed
+        .iter()
+        .map(|one| (one.first, one.last, one.result, one.lane))
+        .collect();
+    assert_eq!(answers, [(0, 3, ackgate_lane::ResumeResult::Kept, lane)]);
+    // In lane order what was not named comes again once the rest is answered.
+    assert!(back.settle(lane, 0, 3, Verdict::Acked).await.is_empty());
+    assert_eq!(offsets(&back.records(2).await), [4, 5]);
+    gone(&back, Departure::Lost).await;
+    tokio::time::sleep(GRACE / 2).await;
+    let late = resumable(3, Some(manifest));
+    let mut late = Peer::open(&handle, late).await.expect("it is back");
+    assert_eq!(
+        late.accepted.resumed[0].result,
+        ackgate_lane::ResumeResult::Lost
+    );
+    assert_eq!(late.accepted.subscriber, peer.accepted.subscriber);
+    assert_eq!(offsets(&late.records(2).await), [4, 5], "what it owes");
+    late.settle(lane, 4, 5, Verdict::Acked).await;
+    committed(&broker, 6).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,7 +30,7 @@ async fn first_fetch_waits_for_as_many_subscribers_as_are_wanted_and_says_so() {
     let two = Peer::attach(&handle, 2, 100).await;
     assert_eq!(one.records(5).await.len(), 5);
     // Once it has begun it goes on, whoever goes.
-    let gone = Input::Detach(two.subscriber, Departure::Closed);
+    let gone = Input::Detach(two.session, Departure::Closed);
     two.tell(gone).await;
     broker.append(0, 5..8);
     assert_eq!(one.records(3).await.len(), 3);
@@ -50,8 +50,7 @@ async fn each_joining_of_the_group_waits_anew() {
     let (broker, handle) = waiting(LONG / 2, 1);
     let mut one = Peer::attach(&handle, 1, 100).await;
     one.records(5).await;
-    one.tell(Input::Detach(one.subscriber, Departure::Lost))
-        .await;
+    one.tell(Input::Detach(one.session, Departure::Lost)).await;
     tokio::time::sleep(LONG).await;
     let mut two = Peer::attach(&handle, 2, 100).await;
     assert!(two.is_quiet(LONG / 2 - Duration::from_millis(1)).await);

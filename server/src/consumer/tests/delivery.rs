@@ -15,14 +15,14 @@ async fn in_flight_never_exceeds_the_credit_and_zero_pauses() {
         records: 0,
         bytes: 0,
     };
-    peer.tell(Input::Credit(peer.subscriber, paused)).await;
+    peer.tell(Input::Credit(peer.session, paused)).await;
     peer.settle(got[0].lane, 0, 2, Verdict::Acked).await;
     assert!(peer.is_quiet(LONG / 3).await, "zero pauses");
     let all = Credit {
         records: 100,
         bytes: 1 << 20,
     };
-    peer.tell(Input::Credit(peer.subscriber, all)).await;
+    peer.tell(Input::Credit(peer.session, all)).await;
     assert_eq!(peer.records(47).await.len(), 47);
 }
 
@@ -33,10 +33,10 @@ async fn subscriber_that_does_not_read_is_cut_off_and_costs_no_memory() {
     let handle = start(&broker, Order::None);
     let mut peer = Peer::attach(&handle, 1, 2).await;
     for sequence in 0..2 * OUTBOX as u64 {
-        let (subscriber, refused) = (peer.subscriber, Vec::new());
+        let (session, refused) = (peer.session, Vec::new());
         let verdicts = Vec::new();
         peer.tell(Input::Settle {
-            subscriber,
+            session,
             sequence,
             verdicts,
             refused,

@@ -58,9 +58,9 @@ async fn a_subscriber_makes_room_for_a_large_record_for_a_bounded_time() {
     assert!(handle.show().await.expect("it runs").subscribers[0].reserved);
     // It works on, so that nothing expires.
     let range = OffsetRange::inclusive(Offset::new(0), Offset::new(2)).expect("a run");
-    let (subscriber, lane) = (peer.subscriber, open[0].lane);
+    let (session, lane) = (peer.session, open[0].lane);
     peer.tell(Input::Extend {
-        subscriber,
+        session,
         sequence: 9,
         targets: vec![(lane, range)],
         refused: Vec::new(),

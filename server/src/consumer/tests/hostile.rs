@@ -131,7 +131,7 @@ async fn start_at_the_end_is_committed_so_that_a_rejoin_passes_nothing() {
     assert_eq!(offsets(&first.records(3).await), [3, 4, 5]);
     first.settle(1, 0, 0, Verdict::Acked).await;
     first
-        .tell(Input::Detach(first.subscriber, Departure::Lost))
+        .tell(Input::Detach(first.session, Departure::Lost))
         .await;
     tokio::time::sleep(2 * LONG).await;
     let mut second = Peer::attach(&handle, 2, 100).await;
@@ -178,14 +178,14 @@ async fn poison_record_does_not_take_its_neighbours_along() {
                     got.extend(r.first().get()..r.end().get());
                 }
                 peer.tell(Input::Sent {
-                    subscriber: peer.subscriber,
+                    session: peer.session,
                     lane: b.lane.lane,
                     ranges: b.ranges,
                 })
                 .await;
             }
         }
-        peer.tell(Input::Detach(peer.subscriber, Departure::Lost))
+        peer.tell(Input::Detach(peer.session, Departure::Lost))
             .await;
     }
     tokio::time::sleep(LONG).await;
@@ -208,7 +208,7 @@ fn refused_consumer_does_not_spin_without_a_subscriber() {
             let handle = raw_start(&raw, &memory, Budget::new(1 << 30), Order::None);
             let peer = Peer::attach(&handle, 1, 100).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            peer.tell(Input::Detach(peer.subscriber, Departure::Lost))
+            peer.tell(Input::Detach(peer.session, Departure::Lost))
                 .await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         }),
@@ -225,7 +225,7 @@ fn stop_during_the_linger_does_not_spin() {
             let handle = raw_start(&raw, &memory, Budget::new(1 << 30), Order::None);
             let peer = Peer::attach(&handle, 1, 100).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            peer.tell(Input::Detach(peer.subscriber, Departure::Lost))
+            peer.tell(Input::Detach(peer.session, Departure::Lost))
                 .await;
             tokio::time::sleep(Duration::from_secs(25)).await;
             peer.tell(Input::Stop(Duration::from_secs(10))).await;
@@ -356,7 +356,7 @@ async fn message_that_asks_for_endless_answers_ends_its_session_alone() {
         reason: String::new(),
     };
     peer.tell(Input::Settle {
-        subscriber: peer.subscriber,
+        session: peer.session,
         sequence: u64::MAX,
         verdicts: vec![verdict; 500],
         refused: Vec::new(),

@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ackgate_lane::{
-    Backoff, Offset, OffsetRange, OnReject, Order, Policy, Subscriber, Target, Verdict,
-    VerdictResult, Window,
+    Backoff, Offset, OffsetRange, OnReject, Order, Policy, Target, Verdict, VerdictResult, Window,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -20,15 +19,18 @@ mod commit;
 mod delivery;
 mod fairness;
 mod hostile;
+mod identity;
 mod intake;
 mod key_order;
 mod lane_order;
+mod leases;
 mod ownership;
+mod resume;
 mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{DeadLetter, Delivery, Intake, StartAt, Subscription},
+    config::{DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -70,6 +72,11 @@ fn configured(order: Order) -> Subscription {
         map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::from_secs(30),
         revoke_drain: Duration::from_secs(5),
+        resume_grace: Duration::from_secs(30),
+        lease: Lease {
+            duration: Duration::from_secs(30),
+            beat: Duration::from_secs(10),
+        },
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
@@ -101,11 +108,41 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
 
 /// A session without gRPC.
 struct Peer {
-    subscriber: Subscriber,
+    session: Session,
     handle: Handle,
     inbox: mpsc::Receiver<Outbound>,
     cut: oneshot::Receiver<End>,
     sequence: u64,
+    /// What the driver said to it.
+    accepted: Accepted,
+    /// News of lanes that have come.
+    news: Vec<LaneNotice>,
+}
+
+/// How a peer begins.
+#[derive(Clone, Debug)]
+struct Wish {
+    session: u64,
+    name: String,
+    records: u64,
+    resumable: bool,
+    takeover: bool,
+    resume: Option<Manifest>,
+    max_message_bytes: u64,
+}
+
+impl Wish {
+    fn new(session: u64, name: &str) -> Self {
+        Self {
+            session,
+            name: name.to_owned(),
+            records: 100,
+            resumable: false,
+            takeover: false,
+            resume: None,
+            max_message_bytes: 4 << 20,
+        }
+    }
 }
 
 /// One record as a peer got it.
@@ -122,32 +159,47 @@ impl Peer {
     }
 
     async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
+        let wish = Wish {
+            records,
+            ..Wish::new(number, name)
+        };
+        Self::open(handle, wish).await.expect("it may attach")
+    }
+
+    async fn open(handle: &Handle, wish: Wish) -> Result<Self, Refusal> {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
-        let subscriber = Subscriber(number);
+        let session = Session(wish.session);
         let attach = Attach {
-            subscriber,
-            name: Arc::from(name),
+            session,
+            name: Arc::from(wish.name),
+            resumable: wish.resumable,
+            takeover: wish.takeover,
+            resume: wish.resume,
             credit: Credit {
-                records,
+                records: wish.records,
                 bytes: 1 << 20,
             },
-            max_message_bytes: 4 << 20,
+            max_message_bytes: wish.max_message_bytes,
             ack_deadline: Duration::from_secs(30),
             outbox,
             cut,
         };
+        let (opened, heard) = oneshot::channel();
         handle
-            .send(Input::Attach(attach))
+            .send(Input::Attach(attach, opened))
             .await
             .expect("a running driver");
-        Self {
-            subscriber,
+        let accepted = heard.await.expect("a running driver")?;
+        Ok(Self {
+            session,
             handle: handle.clone(),
             inbox,
             cut: cut_heard,
             sequence: 0,
-        }
+            accepted,
+            news: Vec::new(),
+        })
     }
 
     /// The first batch within `for_as_long`, told as sent.
@@ -159,11 +211,11 @@ impl Peer {
 
     async fn grant(&self, records: u64, bytes: u64) {
         let credit = Credit { records, bytes };
-        self.tell(Input::Credit(self.subscriber, credit)).await;
+        self.tell(Input::Credit(self.session, credit)).await;
     }
 
     async fn leave(&self, how: Departure) {
-        self.tell(Input::Detach(self.subscriber, how)).await;
+        self.tell(Input::Detach(self.session, how)).await;
     }
 
     /// Acks what it got, record by record.
@@ -188,7 +240,7 @@ impl Peer {
             reason: "reason".to_owned(),
         };
         self.tell(Input::Settle {
-            subscriber: self.subscriber,
+            session: self.session,
             sequence: self.sequence,
             verdicts: vec![verdict],
             refused: Vec::new(),
@@ -207,7 +259,7 @@ impl Peer {
                 .expect("a message in time")
                 .expect("an open outbox")
             {
-                Outbound::Lane(_) => {}
+                Outbound::Lane(news) => self.news.push(news),
                 other @ (Outbound::Batch(_)
                 | Outbound::Settled { .. }
                 | Outbound::Drain(_)
@@ -238,9 +290,9 @@ impl Peer {
                 });
             }
         }
-        let subscriber = self.subscriber;
+        let session = self.session;
         self.tell(Input::Sent {
-            subscriber,
+            session,
             lane,
             ranges: batch.ranges,
         })
@@ -295,11 +347,11 @@ impl Peer {
             code: "code".to_owned(),
             reason: "reason".to_owned(),
         };
-        let (subscriber, sequence) = (self.subscriber, self.sequence);
+        let (session, sequence) = (self.session, self.sequence);
         let verdicts = vec![verdict];
         let refused = Vec::new();
         self.tell(Input::Settle {
-            subscriber,
+            session,
             sequence,
             verdicts,
             refused,
@@ -328,7 +380,7 @@ impl Peer {
         loop {
             match tokio::time::timeout_at(end, self.inbox.recv()).await {
                 Err(_elapsed) => return true,
-                Ok(Some(Outbound::Lane(_))) => {}
+                Ok(Some(Outbound::Lane(news))) => self.news.push(news),
                 Ok(_) => return false,
             }
         }

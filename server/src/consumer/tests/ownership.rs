@@ -10,7 +10,7 @@ async fn lost_subscriber_leaves_its_records_to_the_next_and_commits_nothing() {
     let mut first = Peer::attach(&handle, 1, 100).await;
     first.records(5).await;
     first
-        .tell(Input::Detach(first.subscriber, Departure::Lost))
+        .tell(Input::Detach(first.session, Departure::Lost))
         .await;
     let mut second = Peer::attach(&handle, 2, 100).await;
     let again = second.records(5).await;

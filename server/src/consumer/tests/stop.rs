@@ -55,7 +55,7 @@ async fn group_is_left_after_the_linger_and_joined_again_without_loss() {
     let lane = first.records(4).await[0].lane;
     first.settle(lane, 0, 1, Verdict::Acked).await;
     first
-        .tell(Input::Detach(first.subscriber, Departure::Closed))
+        .tell(Input::Detach(first.session, Departure::Closed))
         .await;
     assert!(matches!(first.next().await, Outbound::End(End::Closed)));
     tokio::time::sleep(2 * LONG).await;

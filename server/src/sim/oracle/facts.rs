@@ -391,6 +391,17 @@ impl<'a> Facts<'a> {
                     out.retain(|(of, offset), _| of != lane || *offset < first);
                 }
             }
+            Event::LaneNews {
+                session,
+                lane,
+                kind,
+                ..
+            } if !kind.ends_with("ASSIGNED") => {
+                // Its lease may have gone, and what was out with it.
+                if let Some(out) = self.out.get_mut(session) {
+                    out.retain(|(of, _), _| of != lane);
+                }
+            }
             Event::Answered {
                 session, sequence, ..
             } => self.confirmed(*session, *sequence),

@@ -48,7 +48,7 @@ fn l6_records_that_meet_nobody_wait_and_are_not_settled() {
 fn l14_a_failed_record_comes_again_only_to_who_failed_it() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 2).ack(B, 4, 9);
     bench.applied(B, 3, 3, FAILED);
     bench.until(10_000);
@@ -63,7 +63,7 @@ fn l14_a_failed_record_comes_again_only_to_who_failed_it() {
 fn l3_one_rejection_among_acks_is_one_dead_letter_when_all_have_decided() {
     let mut bench = Bench::new(policy(), &[A, B, C]);
     bench.fetched(0, 1);
-    (bench.take(A), bench.take(B), bench.take(C));
+    bench.all_take(&[A, B, C]);
     bench.ack(A, 0, 1);
     bench.applied(B, 0, 0, Verdict::Rejected).ack(B, 1, 1);
     assert_eq!(bench.outcomes(), [], "C has not decided");
@@ -93,7 +93,7 @@ fn a_record_that_is_exhausted_at_one_subscriber_is_dead_lettered_with_its_number
     };
     let mut bench = Bench::new(few, &[A, B]);
     bench.fetched(0, 0);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 0).applied(B, 0, 0, FAILED).until(2_000);
     assert_eq!(bench.take(B), [(0, 0, 2)]);
     // Nothing comes from B: the deadline passes.
@@ -115,7 +115,7 @@ fn given_up_records_are_dropped_or_held_as_the_policy_says() {
         };
         let mut bench = Bench::new(policy, &[A, B]);
         bench.fetched(0, 0);
-        (bench.take(A), bench.take(B));
+        bench.all_take(&[A, B]);
         bench.applied(A, 0, 0, Verdict::Rejected).ack(B, 0, 0);
         (bench.outcomes(), bench.floor())
     };
@@ -141,11 +141,33 @@ fn a_record_too_large_for_one_subscriber_reaches_the_others_and_is_dead_lettered
 }
 
 #[test]
+fn what_one_subscriber_does_not_want_goes_to_the_others_and_settles_with_them() {
+    let mut bench = Bench::new(policy(), &[A, B]);
+    bench.fetched(0, 4);
+    let now = bench.now;
+    assert_eq!(bench.lane.handle_unwanted(now, A, range(1, 2)), 2);
+    assert_eq!(bench.lane.handle_unwanted(now, C, range(1, 2)), 0);
+    bench.checked();
+    assert_eq!(bench.take(A), [(0, 0, 1), (3, 4, 1)]);
+    assert_eq!(bench.take(B), [(0, 4, 1)]);
+    bench.ack(A, 0, 0).ack(A, 3, 4);
+    assert_eq!(bench.floor(), 0, "B has not decided");
+    bench.ack(B, 0, 4);
+    assert_eq!(bench.outcomes(), [settled(0, 4)]);
+    // Wanted by nobody: nothing is out and it settles.
+    bench.fetched(5, 5);
+    for member in [A, B] {
+        bench.lane.handle_unwanted(now, member, range(5, 5));
+    }
+    assert_eq!(bench.floor(), 6);
+}
+
+#[test]
 fn answers_are_about_what_the_subscriber_itself_said() {
     use ackgate_lane::VerdictResult::{Applied, Conflict, Duplicate, Fenced, Stale, Unknown};
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 3);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 0);
     assert_eq!(bench.verdict(A, 0, 0, Verdict::Acked), [Duplicate]);
     assert_eq!(bench.verdict(A, 0, 0, Verdict::Rejected), [Conflict]);

@@ -3,17 +3,19 @@
 use ackgate_lane::{Effect, Hold, Offset, Return};
 
 use super::support::{Bench, GRACE};
-use crate::support::{A, B, FAILED, at, commit, policy, range, returned, settled};
+use crate::support::{A, B, FAILED, at, policy, range, returned, settled};
 
 #[test]
 fn fc_69_the_floor_stands_at_the_slowest() {
     // FC-69
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 3).drain(0);
     let effects: Vec<Effect> = std::iter::from_fn(|| bench.lane.poll_effect()).collect();
-    assert!(effects.contains(&commit(4)), "{effects:?}");
+    let at_four =
+        |effect: &Effect| matches!(effect, Effect::Commit { position, .. } if position.get() == 4);
+    assert!(effects.iter().any(at_four), "{effects:?}");
     assert_eq!(effects.last(), Some(&Effect::Drained));
 }
 
@@ -21,7 +23,7 @@ fn fc_69_the_floor_stands_at_the_slowest() {
 fn a_goodbye_leaves_what_is_owed_to_the_others_and_keeps_what_was_said() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(B, 0, 4).ack(A, 0, 1).ack(A, 5, 7);
     bench.effects();
     bench.closed(A);
@@ -60,7 +62,7 @@ fn l6_what_only_a_subscriber_that_left_had_is_fanned_out_anew() {
 fn l6_the_last_to_leave_passes_nothing() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 4);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.closed(A).closed(B).until(GRACE * 2);
     assert_eq!(bench.outcomes(), []);
     assert_eq!((bench.floor(), bench.lane.poll_timeout()), (0, None));
@@ -72,7 +74,7 @@ fn l6_the_last_to_leave_passes_nothing() {
 fn l14_a_lost_subscriber_that_returns_gets_what_it_owes_and_nothing_else_twice() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 3).ack(B, 6, 6);
     bench.effects();
     let debt = bench.lost(B).expect("it owes");
@@ -104,7 +106,7 @@ fn l14_a_lost_subscriber_that_returns_gets_what_it_owes_and_nothing_else_twice()
 fn after_its_grace_a_lost_subscriber_is_counted_out_and_reported() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 5).ack(B, 0, 3).lost(B);
     bench.effects();
     bench.until(GRACE - 1);
@@ -195,7 +197,7 @@ fn a_drain_ends_at_its_deadline_and_gives_credit_back_before() {
 fn a_failure_that_waits_holds_the_floor_and_says_so() {
     let mut bench = Bench::new(policy(), &[A, B]);
     bench.fetched(0, 0);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 0).applied(B, 0, 0, FAILED);
     let hold = bench.lane.snapshot().hold;
     assert!(matches!(hold, Some(Hold::Backoff { .. })), "{hold:?}");

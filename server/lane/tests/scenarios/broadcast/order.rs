@@ -9,7 +9,7 @@ use crate::support::{A, B, failed_for, in_lane_order, policy, range, settled};
 fn l9_a_failure_voids_only_what_the_same_subscriber_has_above_it() {
     let mut bench = Bench::new(in_lane_order(), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 3);
     bench.effects();
     bench.applied(B, 4, 4, failed_for(1_000));
@@ -37,7 +37,7 @@ fn with_skip_acked_only_the_unsettled_come_again() {
     };
     let mut bench = Bench::new(policy, &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 1).ack(B, 5, 6);
     bench.applied(B, 2, 2, failed_for(0)).until(1);
     assert_eq!(bench.take(B), [(2, 2, 2), (3, 4, 2), (7, 9, 2)]);
@@ -47,7 +47,7 @@ fn with_skip_acked_only_the_unsettled_come_again() {
 fn records_that_go_on_after_a_rewind_are_received_once() {
     let mut bench = Bench::new(in_lane_order(), &[A, B]);
     bench.fetched(0, 4);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(B, 0, 0);
     bench.applied(B, 1, 1, failed_for(1_000)).fetched(5, 9);
     bench.ack(A, 0, 4);
@@ -60,7 +60,7 @@ fn records_that_go_on_after_a_rewind_are_received_once() {
 fn l9_what_was_said_above_an_unsettled_record_counts_when_its_subscriber_leaves() {
     let mut bench = Bench::new(in_lane_order(), &[A, B]);
     bench.fetched(0, 2);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(B, 0, 2);
     bench.applied(A, 2, 2, Verdict::Rejected).closed(A);
     let effects = bench.outcomes();

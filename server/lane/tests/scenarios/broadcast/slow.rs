@@ -59,7 +59,7 @@ fn fc_70_who_keeps_the_window_full_without_a_verdict_is_cut_off_alone() {
 fn a_verdict_of_any_kind_begins_the_time_anew() {
     let mut bench = Bench::sharing(small(), Some(60_000), &[A, B]);
     bench.fetched(0, 9);
-    (bench.take(A), bench.take(B));
+    bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).until(20_000);
     bench.applied(B, 9, 9, FAILED).until(79_999);
     assert_eq!(cut_off(&mut bench), []);

@@ -79,6 +79,13 @@ impl Bench {
         taken
     }
 
+    /// Hands out everything that is ready for each of these.
+    pub(crate) fn all_take(&mut self, members: &[Subscriber]) {
+        for member in members {
+            self.take(*member);
+        }
+    }
+
     /// The results of a verdict.
     pub(crate) fn verdict(
         &mut self,

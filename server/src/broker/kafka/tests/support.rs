@@ -77,6 +77,11 @@ pub(in crate::broker::kafka) fn subscription(
         linger: Duration::ZERO,
         intake: crate::config::Intake::default(),
         revoke_drain: Duration::from_secs(5),
+        resume_grace: Duration::from_secs(30),
+        lease: crate::config::Lease {
+            duration: Duration::from_secs(30),
+            beat: Duration::from_secs(10),
+        },
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: None,

@@ -1,0 +1,210 @@
+//! A settler over the sessions of its subscriber: what each brings, how it ends, and
+//! what the next one keeps.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::Ordering,
+    task::{Context, Poll},
+};
+
+use ackgate_proto::v1;
+
+use super::{Answer, Gathered, Phase, Run, Settler, State};
+use crate::{
+    Problem,
+    resume::{self, Fate, Fates, LaneName},
+    stats::add,
+};
+
+/// Lanes beyond this are forgotten once nothing of them is in hand.
+const MANY_LANES: usize = 10_000;
+
+impl Settler {
+    /// Begins a session that keeps what `resumed` says. Returns its number.
+    pub(crate) fn begin(&self, resumed: Vec<v1::ResumeAnswer>) -> u64 {
+        let mut state = self.lock();
+        state.session += 1;
+        state.phase = Phase::Open;
+        state.draining = false;
+        let lost = state.keep(&Fates::new(resumed));
+        let session = state.session;
+        self.open.store(session, Ordering::Release);
+        let names: Vec<Option<LaneName>> = lost
+            .iter()
+            .map(|run| state.lanes.get(&run.lane).cloned())
+            .collect();
+        state.forget_lanes(MANY_LANES);
+        drop(state);
+        for (run, name) in lost.into_iter().zip(names) {
+            self.came_too_late(run, run.len(), name);
+        }
+        self.wake.notify_one();
+        self.waiting.wake();
+        session
+    }
+
+    /// The stream is gone. `broken`: it may be gone on with; else nothing that came
+    /// from it counts any more, and what was gathered is counted as stale.
+    pub(crate) fn end(&self, broken: bool) {
+        self.open.store(0, Ordering::Release);
+        let mut state = self.lock();
+        state.gathered.credit = None;
+        let lost = if broken && !state.closing {
+            state.phase = Phase::Broken;
+            0
+        } else {
+            state.phase = Phase::Over;
+            state.gathered = Gathered::default();
+            state.held = super::Held::default();
+            state.out = 0;
+            std::mem::take(&mut state.pending)
+        };
+        drop(state);
+        add(&self.counters.stale_answers, lost);
+        self.wake.notify_one();
+        self.waiting.wake();
+    }
+
+    /// What to name to the gateway in the next session.
+    pub(crate) fn manifest(&self) -> Vec<v1::Held> {
+        let state = self.lock();
+        let gathered = &state.gathered;
+        let answered = gathered.answers.iter().map(|(run, _)| *run);
+        let runs = state.held.runs().chain(gathered.acks.iter().copied());
+        resume::manifest(runs.chain(answered), &state.lanes)
+    }
+
+    /// Runs of a batch were handed over.
+    pub(crate) fn handed(&self, runs: &[Run], name: &LaneName) {
+        let mut state = self.lock();
+        for run in runs {
+            state.out = state.out.saturating_add(run.len());
+            state.held.insert(*run);
+            if !state.lanes.contains_key(&run.lane) {
+                state.forget_lanes(MANY_LANES);
+                state.lanes.insert(run.lane, name.clone());
+            }
+        }
+    }
+
+    /// Fills in the name of the lane that the gateway reported a problem of.
+    pub(crate) fn name_lane(&self, lane: u64, problem: &mut Problem) {
+        if let Some(name) = self.lock().lanes.get(&lane) {
+            problem.topic.clone_from(&name.topic);
+            problem.partition = name.partition;
+        }
+    }
+
+    /// The session that is open: 0 while there is none.
+    pub(crate) fn session(&self) -> u64 {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Waits while it is open whether what earlier sessions brought still counts.
+    /// Returns the open session; 0 if there is none to go on with.
+    pub(crate) fn poll_session(&self, cx: &Context<'_>) -> Poll<u64> {
+        if self.session() == 0 {
+            self.waiting.register(cx.waker());
+            if self.lock().phase == Phase::Broken {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.session())
+    }
+
+    /// Which records are still the program's to answer.
+    pub(crate) fn retain(
+        &self,
+        lane: u64,
+        records: Vec<v1::Record>,
+        number: impl Fn(i64) -> u32,
+    ) -> Vec<v1::Record> {
+        let state = self.lock();
+        let lane = state.renamed.get(&lane).copied().unwrap_or(lane);
+        let mut records = records;
+        records.retain(|record| state.held.has(lane, number(record.offset), record.offset));
+        records
+    }
+}
+
+impl State {
+    /// Keeps what the gateway keeps, under the numbers that it has now. Returns
+    /// verdicts that came too late.
+    fn keep(&mut self, fates: &Fates) -> Vec<Run> {
+        let mut lost = Vec::new();
+        let mut renamed = HashMap::new();
+        let mut held = super::Held::default();
+        let lanes = std::mem::take(&mut self.lanes);
+        let mut names = lanes.clone();
+        let mut keep = |run: Run, each: &mut dyn FnMut(Run, Fate)| {
+            let Some(name) = lanes.get(&run.lane) else {
+                return each(run, Fate::Lost);
+            };
+            fates.of(run, name, |part, fate| {
+                let part = if let Fate::Kept(lane) = fate {
+                    if lane != run.lane {
+                        renamed.insert(run.lane, lane);
+                        names.insert(lane, name.clone());
+                    }
+                    Run { lane, ..part }
+                } else {
+                    part
+                };
+                each(part, fate);
+            });
+        };
+        for run in self.held.runs() {
+            keep(run, &mut |part, fate| {
+                if matches!(fate, Fate::Kept(_)) {
+                    held.insert(part);
+                }
+            });
+        }
+        let mut gathered = Gathered::default();
+        let mut pending = 0;
+        for run in std::mem::take(&mut self.gathered.acks) {
+            keep(run, &mut |part, fate| match fate {
+                Fate::Kept(_) => {
+                    pending += part.len();
+                    gathered.acks.push(part);
+                }
+                Fate::Settled => {}
+                Fate::Lost => lost.push(part),
+            });
+        }
+        for (run, answer) in std::mem::take(&mut self.gathered.answers) {
+            keep(run, &mut |part, fate| match fate {
+                Fate::Kept(_) => {
+                    pending += part.len();
+                    gathered.answers.push((part, Answer::clone(&answer)));
+                }
+                Fate::Settled => {}
+                Fate::Lost => lost.push(part),
+            });
+        }
+        gathered.extensions = std::mem::take(&mut self.gathered.extensions)
+            .into_iter()
+            .map(|((lane, first), extension)| {
+                let lane = renamed.get(&lane).copied().unwrap_or(lane);
+                ((lane, first), extension)
+            })
+            .collect();
+        gathered.credit = self.gathered.credit.take();
+        self.renamed.retain(|_, lane| {
+            *lane = renamed.get(lane).copied().unwrap_or(*lane);
+            held.has_lane(*lane)
+        });
+        self.renamed.extend(renamed);
+        (self.out, self.held) = (held.len(), held);
+        (self.gathered, self.pending, self.lanes) = (gathered, pending, names);
+        lost
+    }
+
+    /// Forgets lanes of which nothing is in hand, if there are more than `many`.
+    fn forget_lanes(&mut self, many: usize) {
+        if self.lanes.len() >= many {
+            let held = &self.held;
+            self.lanes.retain(|lane, _| held.has_lane(*lane));
+        }
+    }
+}

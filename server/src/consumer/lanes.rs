@@ -275,6 +275,7 @@ impl Lanes {
         if let Some(entry) = self.entries.get_mut(&generation) {
             self.by_number.remove(&entry.number);
             entry.number = self.numbers.next();
+            mutation::number(entry.number, generation.0);
             self.by_number.insert(entry.number, generation);
         }
     }

@@ -166,7 +166,14 @@ pub(super) fn most_attempts(facts: &Facts<'_>, lane: u64, offset: u64, delivery:
             && old.delivery < delivery
             && (failed || facts.now >= old.safe_until(deadline, claims, all))
     });
-    let blind = facts.blindly(place, |said| matches!(said, Saying::Failed(_)));
+    // What waits unread in an outbox can be failed too, and may never be read.
+    let unread = claims.iter().filter(|claim| {
+        matches!(claim.saying, Saying::Failed(_))
+            && !claim.prompt
+            && claim.delivery.is_none()
+            && !matches!(claim.became, Became::Refused(_))
+    });
+    let blind = facts.blindly(place, |said| matches!(said, Saying::Failed(_))) + unread.count();
     let tried = facts.lanes.get(&lane).map(|l| l.had_tried(offset));
     1 + tried.unwrap_or_default().0 + count(uses.count() + blind)
 }

@@ -1,5 +1,7 @@
 //! One member of the group: what the adapter's threads do for a real consumer.
 
+mod consumer;
+
 use std::{
     sync::{
         Arc,
@@ -8,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ackgate_lane::{Generation, Position};
+use ackgate_lane::Generation;
 use bytes::BytesMut;
 use tokio::{
     sync::{Notify, mpsc},
@@ -17,9 +19,7 @@ use tokio::{
 
 use super::{Cluster, Node, Order, Reading, Seen, State, at, log::TIMESTAMP};
 use crate::{
-    broker::{
-        Assigned, Chunk, Commit, Consumer, Error, ErrorKind, Event, RecordIndex, TopicPartition,
-    },
+    broker::{Assigned, Chunk, Commit, Error, ErrorKind, Event, RecordIndex, TopicPartition},
     config::StartAt,
     consumer::Budget,
     sim::plan::TOPIC,
@@ -472,64 +472,5 @@ async fn sleep_until(until: Option<Instant>) {
     match until {
         Some(until) => tokio::time::sleep_until(until).await,
         None => std::future::pending().await,
-    }
-}
-
-impl Consumer for Run {
-    fn grant(&self, generation: Generation, records: u32, bytes: u64) {
-        self.look(|member| {
-            if let Some(reading) = member.lanes.get_mut(&generation) {
-                reading.records += records;
-                reading.bytes += bytes;
-                member.wake.notify_one();
-            }
-        });
-    }
-
-    fn withdraw(&self, generation: Generation) {
-        self.look(|member| {
-            if let Some(reading) = member.lanes.get_mut(&generation) {
-                reading.records = 0;
-                reading.bytes = 0;
-            }
-        });
-    }
-
-    fn commit(&self, commits: Vec<Commit>) {
-        self.look(|member| {
-            member.commits.push_back(commits);
-            member.commit_wake.notify_one();
-        });
-    }
-
-    fn seek(&self, generation: Generation, to: Position, seek: u64) {
-        let fails = self.cluster.state.lock().dice.chance(3);
-        self.look(|member| {
-            let Some(reading) = member.lanes.get_mut(&generation) else {
-                return;
-            };
-            reading.records = 0;
-            reading.bytes = 0;
-            reading.seek = seek;
-            let result = if fails {
-                Err(transient("the seek failed"))
-            } else {
-                reading.position = to.get();
-                Ok(())
-            };
-            member.answers.push_back(Event::Sought {
-                generation,
-                seek,
-                result,
-            });
-            member.wake.notify_one();
-        });
-    }
-
-    fn close(&self) {
-        self.look(|member| {
-            member.closing = true;
-            member.wake.notify_one();
-        });
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{
     Violation,
-    facts::{Became, Claim, Facts},
+    facts::Facts,
+    known::{Became, Claim},
     or_empty,
 };
 use crate::sim::history::{Event, Saying, Told, Word};

@@ -1,10 +1,6 @@
 //! L1, L2 and L3: what is committed, and what dead letters say.
 
-use super::{
-    Violation,
-    facts::{Facts, Lane},
-    or_empty,
-};
+use super::{Violation, facts::Facts, known::Lane, or_empty};
 use crate::sim::history::{Event, Saying};
 
 /// **L1**, **L2**, **L3**: a commit passes only what somebody has answered for.

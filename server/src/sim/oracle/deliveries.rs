@@ -3,7 +3,8 @@
 
 use super::{
     Violation,
-    facts::{Became, Delivery, Facts, Lane},
+    facts::Facts,
+    known::{Became, Delivery, Lane},
     or_empty,
 };
 use crate::sim::{

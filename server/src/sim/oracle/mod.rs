@@ -10,6 +10,7 @@ mod commits;
 mod deliveries;
 mod facts;
 mod flow;
+mod known;
 
 use std::{collections::BTreeMap, fmt};
 

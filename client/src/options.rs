@@ -37,9 +37,9 @@ pub struct Builder {
     pub(crate) max_message_bytes: u64,
     pub(crate) ack_deadline: Option<Duration>,
     pub(crate) confirm: Confirm,
+    pub(crate) filter: String,
     pub(crate) resumable: bool,
     pub(crate) takeover: bool,
-    pub(crate) filter: String,
     pub(crate) stream_window: u32,
     pub(crate) connection_window: u32,
     pub(crate) keepalive_interval: Duration,
@@ -64,9 +64,9 @@ impl Builder {
             max_message_bytes: 16 << 20,
             ack_deadline: None,
             confirm: Confirm::Problems,
+            filter: String::new(),
             resumable: true,
             takeover: false,
-            filter: String::new(),
             stream_window: 4 << 20,
             connection_window: 8 << 20,
             keepalive_interval: Duration::from_secs(20),
@@ -116,6 +116,14 @@ impl Builder {
         self
     }
 
+    /// Sets which records are expected: an expression of at most 4096 bytes, as the
+    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
+    /// gateway refuses the stream. Without it, whatever the subscription has.
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = expression.into();
+        self
+    }
+
     /// Sets whether what is in hand outlives a broken stream (it does unless this says
     /// `false`): the gateway then keeps it for its `resume_grace`, 30 s by default,
     /// before anybody else gets it. Without it, a lost connection hands it out again at
@@ -130,14 +138,6 @@ impl Builder {
     /// a second one, and this subscriber tries again until the other has gone.
     pub fn takeover(mut self, takeover: bool) -> Self {
         self.takeover = takeover;
-        self
-    }
-
-    /// Sets which records are expected: an expression of at most 4096 bytes, as the
-    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
-    /// gateway refuses the stream. Without it, whatever the subscription has.
-    pub fn filter(mut self, expression: impl Into<String>) -> Self {
-        self.filter = expression.into();
         self
     }
 
@@ -280,8 +280,8 @@ impl Builder {
             }
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
-            resumable: self.resumable,
             filter: self.filter.clone(),
+            resumable: self.resumable,
             ..v1::Open::default()
         }
     }

@@ -19,15 +19,22 @@ type Ready = oneshot::Sender<Result<(), Error>>;
 
 /// Keeps the subscriber subscribed. Returns what became of the goodbye.
 pub(crate) async fn run(context: Context, ready: Ready) -> Result<(), Error> {
+    let result = keep(&context, ready).await;
+    // Nothing is gone on with: what is still in hand does not count any more.
+    context.settler.end(false);
+    result
+}
+
+async fn keep(context: &Context, ready: Ready) -> Result<(), Error> {
     let mut ready = Some(ready);
-    let mut tries = Tries::new(&context);
+    let mut tries = Tries::new(context);
     loop {
-        let end = session::run(&context, || tell(&mut ready, Ok(()))).await;
+        let end = session::run(context, || tell(&mut ready, Ok(()))).await;
         let delay = match end {
             End::Closed(result) => return result,
             End::Drained => tries.after_success(),
             End::Failed { error, .. } if !error.is_retryable() => {
-                return give_up(&context, &mut ready, error).await;
+                return give_up(context, &mut ready, error).await;
             }
             End::Failed { error, useful } => match tries.after_failure(&error, useful) {
                 Some(delay) => {
@@ -37,7 +44,7 @@ pub(crate) async fn run(context: Context, ready: Ready) -> Result<(), Error> {
                 None => {
                     let (retries, last) = (tries.failures, Box::new(error));
                     let error = Error::GaveUp { retries, last };
-                    return give_up(&context, &mut ready, error).await;
+                    return give_up(context, &mut ready, error).await;
                 }
             },
         };

@@ -27,6 +27,10 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 /// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
 const RECEIVE_WINDOW: u32 = 1024 * 1024;
 
+/// The part of the gateway's memory that Kafka's client may fill ahead of the lanes:
+/// one in so many, over all subscriptions.
+const PREFETCH_PART: u64 = 4;
+
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
 const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
@@ -90,6 +94,8 @@ impl Gateway {
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let budget = Budget::new(config.memory_bytes);
+        let readers = config.subscriptions.len().max(1) as u64;
+        let prefetch = config.memory_bytes / PREFETCH_PART / readers;
         let origin = Instant::now();
         let mut subscriptions = HashMap::new();
         let mut producers = Vec::new();
@@ -100,7 +106,7 @@ impl Gateway {
             let subscription = Arc::new(subscription);
             let handle = consumer::spawn(Parts {
                 subscription: Arc::clone(&subscription),
-                connect: Arc::new(KafkaConnect::new(cluster, &subscription)),
+                connect: Arc::new(KafkaConnect::new(cluster, &subscription).within(prefetch)),
                 producer: producer.map(|producer| producer as Arc<dyn Producer>),
                 budget: budget.clone(),
                 origin,

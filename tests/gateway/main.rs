@@ -29,6 +29,7 @@ mod flow_control;
 mod intake;
 mod key_order;
 mod kill;
+mod log;
 mod protocol;
 mod rebalance;
 mod redelivery;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         shutdown::cases(),
         config::cases(),
         kill::cases(),
+        log::cases(),
         rolling::cases(),
         tools::cases(),
     ];

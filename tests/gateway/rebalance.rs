@@ -15,7 +15,10 @@ pub(crate) fn cases() -> Vec<Case> {
         both: verdict_after_the_lane_has_gone_is_fenced,
             revoke_commits_only_what_is_settled;
         kafka: drain_at_revoke_is_bounded,
-            joining_and_leaving_neither_skips_nor_rewinds;
+            joining_and_leaving_neither_skips_nor_rewinds,
+            lane_that_returns_keeps_what_it_fetched_when_others_move,
+            rebalance_between_attempts_is_no_exhaustion,
+            nothing_from_before_a_seek_follows_it;
     ]
 }
 
@@ -219,4 +222,132 @@ async fn joining_and_leaving_neither_skips_nor_rewinds(stage: Stage) {
     let all = (0..4).flat_map(|partition| (0..end).map(move |offset| (partition, offset)));
     let skipped: Vec<_> = all.filter(|one| !acked.contains(one)).collect();
     assert!(skipped.is_empty(), "never received: {skipped:?}");
+}
+
+// FC-17.
+async fn lane_that_returns_keeps_what_it_fetched_when_others_move(stage: Stage) {
+    let topic = stage.topic("orders", 2).await;
+    let subscription = stage
+        .subscription(&topic)
+        .linger(Duration::from_millis(100))
+        .revoke_drain(Duration::from_millis(200));
+    let one = stage.gateway(std::slice::from_ref(&subscription)).await;
+    let mut stream = one.open().await;
+    // A lane goes to another gateway and comes back.
+    let visit = async || {
+        let other = stage.gateway(std::slice::from_ref(&subscription)).await;
+        let mut guest = other.open().await;
+        let assigned = LaneEventKind::Assigned;
+        guest
+            .event("gets a lane", |event| event.kind() == assigned)
+            .await;
+        let mut other = other;
+        other.terminate();
+        drop(guest);
+        other.end().await;
+    };
+    stream
+        .event("has both lanes", |event| event.partition == 1)
+        .await;
+    visit().await;
+    let moved = loses_a_lane(&mut stream).await;
+    // A stream without credit: the records stay in the gateway.
+    stream.credit(0, 0).await;
+    fill(&stage, &topic, 2, 10).await;
+    stream.within(Duration::from_secs(2)).await;
+    visit().await;
+    stream.credit(1_000, 1 << 20).await;
+    let mut seen = BTreeSet::new();
+    while seen.len() < 20 {
+        let record = stream.record().await;
+        stream.settle(vec![record.verdict(Outcome::Acked)]).await;
+        seen.insert((record.partition, record.offset));
+    }
+    assert!(seen.contains(&(moved, 9)));
+    for partition in 0..2 {
+        stage.commits(&topic, partition, 10).await;
+    }
+}
+
+// FC-23.
+async fn rebalance_between_attempts_is_no_exhaustion(stage: Stage) {
+    let topic = stage.topic("orders", 2).await;
+    let dead = stage.topic("dead", 1).await;
+    fill(&stage, &topic, 2, 1).await;
+    let subscription = stage
+        .subscription(&topic)
+        .dead_letter(&dead)
+        .max_attempts(1_000)
+        .set("max_deliveries", "1000")
+        .backoff(Duration::from_millis(300))
+        .revoke_drain(Duration::from_millis(200));
+    let one = stage.gateway(std::slice::from_ref(&subscription)).await;
+    let mut first = one.open().await;
+    let mut failed = 0;
+    while failed < 6 {
+        let record = first.record().await;
+        first.fail(&record).await;
+        failed += 1;
+    }
+    let other = stage.gateway(&[subscription]).await;
+    let mut second = other.open().await;
+    let moved = loop {
+        let lane = first
+            .events
+            .iter()
+            .find(|event| event.kind() == LaneEventKind::Revoked && event.partition >= 0);
+        if let Some(lane) = lane {
+            break lane.partition;
+        }
+        for record in first.within(Duration::from_millis(100)).await {
+            first.settle(vec![record.verdict(Outcome::Failed)]).await;
+        }
+    };
+    for _ in 0..3 {
+        let again = second.record().await;
+        assert_eq!((again.partition, again.offset), (moved, 0));
+        second.fail(&again).await;
+    }
+    assert!(stage.committed(&topic, moved).await.unwrap_or(0) == 0);
+    assert_eq!(
+        stage.broker.read(&dead.name).await,
+        [],
+        "nothing was given up"
+    );
+}
+
+// FC-28.
+async fn nothing_from_before_a_seek_follows_it(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    fill(&stage, &topic, 1, 60).await;
+    let subscription = stage
+        .subscription(&topic)
+        .in_lane_order()
+        .backoff(Duration::from_millis(100));
+    let gateway = stage.gateway(&[subscription]).await;
+    let mut open = Stream::hello("orders");
+    open.credit.as_mut().unwrap().records = 10;
+    let mut stream = Stream::open(gateway.address, open).await;
+    // 3 to 12 are out, the rest is fetched; the failure of 3 seeks back to it.
+    let first = stream.records(10).await;
+    stream.answer_all(&first[..3], Outcome::Acked).await;
+    stream.fail(&first[3]).await;
+    // A pause while the seek is under way.
+    stream.credit(0, 0).await;
+    stream
+        .event("goes back", |event| event.kind() == LaneEventKind::Rewound)
+        .await;
+    let between = stream.within(Duration::from_secs(1)).await;
+    stream.credit(100, 1 << 20).await;
+    let mut offsets: Vec<i64> = Vec::new();
+    while offsets.last() != Some(&59) {
+        let record = stream.record().await;
+        stream.settle(vec![record.verdict(Outcome::Acked)]).await;
+        offsets.push(record.offset);
+    }
+    // What was on its way when 3 failed may have come before the rewind, not after.
+    let begin = between.len();
+    assert!(begin <= 3, "{between:?}");
+    assert_eq!(offsets, (3..60).collect::<Vec<_>>());
+    stage.commits(&topic, 0, 60).await;
 }

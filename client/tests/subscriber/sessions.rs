@@ -45,8 +45,8 @@ async fn open_says_what_the_builder_was_told() {
         max_message_bytes: 1 << 20,
         confirm: v1::Confirm::Applied.into(),
         ack_deadline: Some(seconds(90)),
-        resumable: true,
         filter: "key == 'a'".to_owned(),
+        resumable: true,
         ..v1::Open::default()
     };
     assert_eq!(open, wanted);

@@ -55,6 +55,10 @@ impl Lane {
             });
             // In lane order a loss voids what is above it: void before it is answered.
             self.end_turn(now);
+            for target in &named {
+                // It has arrived, whatever became of the notice that it was sent.
+                self.handle_sent(now, subscriber, target.range);
+            }
         }
         for target in named {
             self.answer_resumed(subscriber, target, answers);

@@ -43,6 +43,10 @@ pub(crate) struct State {
     pub(crate) latest: bool,
     pub(crate) fetched: u64,
     pub(crate) joins: u32,
+    /// How long the group keeps a silent member; for ever unless a test says so.
+    pub(crate) session: Option<Duration>,
+    /// Said of the lanes that come next.
+    pub(crate) anew: Option<String>,
     lanes: BTreeMap<Generation, Reading>,
     revoke: Option<bool>,
     close: bool,
@@ -105,6 +109,16 @@ impl Memory {
         });
     }
 
+    /// Has the consumer tell something, given the lane of a partition and its seek.
+    pub(crate) fn tell(&self, partition: i32, event: impl FnOnce(Generation, u64) -> Event) {
+        self.with(|state| {
+            let lane = state.lanes.iter().find(|(_, l)| l.partition == partition);
+            let (generation, reading) = lane.expect("an assigned lane");
+            let event = event(*generation, reading.seek);
+            state.answers.push(event);
+        });
+    }
+
     /// Appends a record with a key of this number.
     pub(crate) fn append_keyed(&self, partition: i32, offset: u64, key: u64) {
         self.with(|state| state.keys.insert((partition, offset), key));
@@ -122,6 +136,11 @@ impl Connect for Memory {
         let consumer = self.clone();
         tokio::spawn(self.clone().member(events));
         Ok(Box::new(consumer))
+    }
+
+    fn session(&self) -> Duration {
+        let for_ever = Duration::from_secs(365 * 24 * 3600);
+        self.with(|state| state.session.unwrap_or(for_ever))
     }
 }
 
@@ -164,6 +183,7 @@ impl Memory {
         let assigned = {
             let mut state = self.state.lock();
             let partitions: Vec<i32> = state.log.keys().copied().collect();
+            let anew = state.anew.take();
             partitions
                 .into_iter()
                 .map(|partition| {
@@ -172,7 +192,11 @@ impl Memory {
                     let log = state.log.get(&partition);
                     let last = log.and_then(|log| log.last_key_value());
                     let end = last.map_or(0, |(offset, _)| offset + 1);
-                    let position = committed.unwrap_or(if state.latest { end } else { 0 });
+                    let position = match committed {
+                        Some(committed) if anew.is_none() => committed,
+                        None if state.latest => end,
+                        Some(_) | None => 0,
+                    };
                     let reading = Reading {
                         partition,
                         position,
@@ -188,8 +212,9 @@ impl Memory {
                         },
                         generation,
                         start: Some(Position::new(position)),
-                        committed: committed.is_some(),
+                        committed: committed.is_some() && anew.is_none(),
                         metadata: state.metadata.get(&partition).cloned(),
+                        anew: anew.clone(),
                     }
                 })
                 .collect()

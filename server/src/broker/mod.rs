@@ -4,7 +4,7 @@
 //!
 //! Boundary: no rdkafka type leaves `broker/kafka/`.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use ackgate_lane::{Generation, OffsetRange, Position};
 use bytes::Bytes;
@@ -37,6 +37,10 @@ pub struct Assigned {
     /// The metadata that was committed with it, as it was read; anybody's. `None` if it
     /// is empty.
     pub metadata: Option<Arc<str>>,
+    /// Why the log is not the one that was read before, in words: the topic was made
+    /// anew, or its log truncated. All that was known of the lane is void then, and
+    /// `start` is its oldest record.
+    pub anew: Option<String>,
 }
 
 /// Records of one lane, drained from its queue in one go and encoded once.
@@ -99,6 +103,42 @@ pub enum Event {
     Revoked(Vec<Generation>),
     /// Records, within what was granted.
     Fetched(Chunk),
+    /// Everything readable in the lane's log has been fetched, or never will be: below
+    /// `position` nothing exists that was not told since the seek. Told when the end
+    /// has moved.
+    AtEnd {
+        /// The lane's assignment.
+        generation: Generation,
+        /// Number of the last seek.
+        seek: u64,
+        /// The end of what can be read.
+        position: Position,
+    },
+    /// The log of a lane begins at `oldest` now: what lies below and was not fetched
+    /// is gone. Reading goes on there.
+    Gone {
+        /// The lane's assignment.
+        generation: Generation,
+        /// Number of the last seek.
+        seek: u64,
+        /// The first offset that may still exist.
+        oldest: Position,
+    },
+    /// Ends of the lanes' logs, markers and unfinished transactions included, as far
+    /// as they have changed.
+    Heads(Vec<(Generation, Position)>),
+    /// How much librdkafka may hold of records that are not told yet. Told when it is
+    /// planned, before there are lanes.
+    Prefetch {
+        /// Over all lanes.
+        bytes: u64,
+    },
+    /// The group's coordinator answered, for the last time so long ago. Told about
+    /// once a second, and not at all while nothing is known.
+    Contact {
+        /// Since the last answer.
+        age: Duration,
+    },
     /// A commit was answered.
     Committed {
         /// What was to be committed.
@@ -193,6 +233,12 @@ pub trait Connect: Send + Sync + fmt::Debug {
     /// # Errors
     /// The client library refuses the settings.
     fn consume(&self, events: mpsc::Sender<Event>) -> Result<Box<dyn Consumer>, Error>;
+
+    /// How long the group keeps a member of which it hears nothing; for ever where
+    /// nothing else is said.
+    fn session(&self) -> Duration {
+        Duration::from_secs(365 * 24 * 3600)
+    }
 }
 
 /// A record to write.

@@ -81,6 +81,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
+    /// The filter that the subscription is expected to have.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
     /// Ends another subscriber of the same --id instead of waiting until it has gone.
     #[arg(long, requires = "id")]
     takeover: bool,
@@ -89,10 +93,6 @@ pub struct Args {
     /// coming back for it.
     #[arg(long)]
     no_resume: bool,
-
-    /// The filter that the subscription is expected to have.
-    #[arg(long, value_name = "EXPRESSION")]
-    filter: Option<String>,
 
     /// Stops when no record has come for this long, such as `5s`.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
@@ -150,9 +150,9 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
         .map_or(args.credit, |max| u32::try_from(max).unwrap_or(u32::MAX));
     let builder = Subscriber::builder(address.clone(), &args.subscription)
         .subscriber_id(args.id.clone().unwrap_or_default())
+        .filter(args.filter.clone().unwrap_or_default())
         .takeover(args.takeover)
         .resumable(!args.no_resume)
-        .filter(args.filter.clone().unwrap_or_default())
         .credit(args.credit.min(most), 64 << 20);
     let mut connecting = std::pin::pin!(builder.connect());
     match time::timeout(PATIENCE, &mut connecting).await {

@@ -16,6 +16,8 @@ pub struct Counts {
     pub content_skipped: u64,
     /// Handed out although their content is not what it should be.
     pub content_delivered: u64,
+    /// Offsets that the log lost before they were settled.
+    pub lost: u64,
 }
 
 impl Counts {

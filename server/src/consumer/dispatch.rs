@@ -1,7 +1,7 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
-use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Subscriber, Time};
+use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Standing, Subscriber, Time};
 
 use super::{
     bodies::Size,
@@ -61,10 +61,13 @@ impl Driver {
         }
     }
 
-    /// Whether a look at the lanes can be of use: without room at any subscriber only
+    /// Whether a look at the lanes can be of use: nothing goes out in doubt about the
+    /// group, and without room at any subscriber only
     /// records that no subscriber accepts could move, and they can wait.
     fn has_takers(&self) -> bool {
-        self.lanes.queue_len() > 0 && self.subscribers.any_has_room()
+        self.fence.standing() == Standing::Sound
+            && self.lanes.queue_len() > 0
+            && self.subscribers.any_has_room()
     }
 
     fn dispatch_one(&mut self, now: Time, generation: Generation) -> Outcome {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{Generation, Offset, Time};
+use ackgate_lane::{Fence, Generation, Offset, Time};
 use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt as _},
@@ -83,6 +83,10 @@ pub(super) struct Driver {
     pub(super) leases_moved: bool,
     pub(super) letter_failures: Episode,
     pub(super) commit_failures: Episode,
+    /// Whether the group may have given the lanes away.
+    pub(super) fence: Fence,
+    /// Bytes counted in the gateway's budget for what is fetched ahead.
+    pub(super) prefetch: u64,
     pub(super) tally: Tally,
     counts: watch::Sender<Counts>,
 }
@@ -94,6 +98,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let (state, states) = watch::channel(State::Away);
     let (counts, counted) = watch::channel(Counts::default());
     let subscription = Arc::clone(&parts.subscription);
+    let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
         parts,
         inputs,
@@ -112,6 +117,8 @@ pub fn spawn(parts: Parts) -> Handle {
         leases_moved: false,
         letter_failures: Episode::default(),
         commit_failures: Episode::default(),
+        fence,
+        prefetch: 0,
         tally: Tally::default(),
         counts,
     };
@@ -185,6 +192,7 @@ impl Driver {
             }
             self.open_gate(now, generation);
         }
+        self.step_fence(now);
         self.end_absences(now, false);
         self.follow_eligibility(now);
         self.carry_out(now);

@@ -266,11 +266,15 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
+        let counts = &mut self.tally.counts;
+        counts.lost = counts.lost.saturating_add(range.len());
         tracing::error!(
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             first = range.first().get(),
             last = range.last().get(),
+            offsets = range.len(),
+            total = counts.lost,
             "records vanished from the log before they were settled"
         );
         let news = notice(entry.label(), NoticeKind::LostRange, Some(range), "");

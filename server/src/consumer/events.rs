@@ -6,7 +6,7 @@ use ackgate_lane::{CommitOutcome, Generation, Offset, Position, SeekOutcome};
 
 use super::{
     driver::Driver,
-    handle::{LaneLabel, NoticeKind, Outbound, State},
+    handle::{NoticeKind, Outbound, State},
     inputs::notice,
     membership::Revoke,
     mutation::{self, Mutation},
@@ -31,8 +31,31 @@ impl Driver {
                     reply,
                 });
             }
-            Event::Revoked(generations) => self.lanes_gone(&generations),
+            Event::Revoked(generations) => {
+                let now = self.now();
+                self.fence.end_blind(now);
+                self.lanes_gone(&generations);
+            }
             Event::Fetched(chunk) => self.fetched(chunk),
+            Event::AtEnd {
+                generation,
+                seek,
+                position,
+            } => self.at_end(generation, seek, position),
+            Event::Gone {
+                generation,
+                seek,
+                oldest,
+            } => self.gone(generation, seek, oldest),
+            Event::Heads(heads) => {
+                for (generation, head) in heads {
+                    if let Some(entry) = self.lanes.get_mut(generation) {
+                        entry.head = Some(head);
+                    }
+                }
+            }
+            Event::Prefetch { bytes } => self.count_prefetch(bytes),
+            Event::Contact { age } => self.heard_of_group(age),
             Event::Committed { commit, result } => self.committed(commit, result),
             Event::Sought {
                 generation,
@@ -47,6 +70,8 @@ impl Driver {
 
     fn assigned(&mut self, lanes: Vec<Assigned>) {
         let now = self.now();
+        // The coordinator has just given them out.
+        self.fence.heard(now);
         let looked_up = match self.parts.subscription.start {
             StartAt::Latest | StartAt::Timestamp(_) => true,
             StartAt::Earliest | StartAt::Fail => false,
@@ -55,6 +80,7 @@ impl Driver {
         for assigned in lanes {
             let generation = assigned.generation;
             let committed = assigned.committed;
+            let anew = assigned.anew.clone();
             tracing::info!(
                 subscription = self.parts.subscription.name,
                 topic = %assigned.partition.topic,
@@ -76,14 +102,27 @@ impl Driver {
                          is delivered again"
                     );
                 }
-                if looked_up && !committed {
+                if (looked_up && !committed) || anew.is_some() {
                     entry.lane.commit_start(now);
                 }
                 if let Some(deadline) = self.stopping {
                     entry.lane.begin_drain(now, deadline);
                 }
-                let news = notice(entry.label(), NoticeKind::Assigned, None, "");
+                let label = entry.label();
+                let news = notice(label.clone(), NoticeKind::Assigned, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
+                if let Some(detail) = anew {
+                    tracing::error!(
+                        subscription = self.parts.subscription.name,
+                        topic = %label.topic,
+                        partition = label.partition,
+                        epoch = label.epoch,
+                        detail,
+                        "lane begins anew at its oldest record"
+                    );
+                    let news = notice(label, NoticeKind::Reset, None, &detail);
+                    self.subscribers.announce(&Outbound::Lane(news));
+                }
             }
         }
     }
@@ -93,6 +132,8 @@ impl Driver {
         let wait = if revoke.lost {
             std::time::Duration::ZERO
         } else {
+            // The consumer waits for the answer and sees nothing meanwhile.
+            self.fence.begin_blind(now);
             self.parts.subscription.revoke_drain
         };
         self.leases_moved = true;
@@ -136,6 +177,7 @@ impl Driver {
                 subscription = self.parts.subscription.name,
                 topic = %entry.partition.topic,
                 partition = entry.partition.partition,
+                head = entry.head.map(Position::get),
                 "lane gone"
             );
             if !self.tally.counts.is_empty() {
@@ -179,6 +221,37 @@ impl Driver {
         self.take_in(now, chunk);
     }
 
+    /// What is fetched ahead counts in the gateway's memory.
+    pub(super) fn count_prefetch(&mut self, bytes: u64) {
+        self.parts.budget.recount(self.prefetch, bytes);
+        self.prefetch = bytes;
+    }
+
+    /// The floor may pass what the log does not have (L7).
+    fn at_end(&mut self, generation: Generation, seek: u64, position: Position) {
+        let now = self.now();
+        if let Some(entry) = self.lanes.touch(generation)
+            && entry.seek == seek
+            && !entry.failed
+        {
+            entry.told.end = Some(position);
+            entry.hear_of_log(now, None);
+        }
+    }
+
+    /// Retention has passed what was to be read next.
+    fn gone(&mut self, generation: Generation, seek: u64, oldest: Position) {
+        let now = self.now();
+        if let Some(entry) = self.lanes.touch(generation)
+            && entry.seek == seek
+            && !entry.failed
+        {
+            entry.fetched = entry.fetched.max(Some(oldest));
+            entry.told.oldest = Some(oldest);
+            entry.hear_of_log(now, None);
+        }
+    }
+
     /// Kafka's log is not the one that was committed for: it was truncated, or the
     /// topic was made anew. What it holds now may never have been answered for, so
     /// nothing of it is passed and nothing is dropped in silence.
@@ -198,6 +271,7 @@ impl Driver {
         };
         let outcome = match result {
             Ok(()) => {
+                self.fence.heard(now);
                 if let Some(count) = self.commit_failures.over() {
                     tracing::info!(count, "commits succeed again");
                 }
@@ -290,9 +364,7 @@ impl Driver {
                 )
             }
         };
-        let everything = LaneLabel::everything();
-        self.subscribers
-            .announce(&Outbound::Lane(notice(everything, kind, None, &detail)));
+        self.announce_to_all(kind, &detail);
         self.state.send_replace(State::Joined(state));
     }
 }

@@ -217,6 +217,10 @@ pub enum NoticeKind {
     Leased,
     /// It belongs to another subscriber, or to nobody yet.
     Standby,
+    /// Its log is another one: all that was known of it is void.
+    Reset,
+    /// What is out is void: the group may have given the lanes away.
+    Fenced,
 }
 
 /// News of a lane.

@@ -13,6 +13,10 @@ use super::{bodies::Size, opening::Session};
 /// Bytes of a token: as hard to guess as a 128-bit key.
 const TOKEN: usize = 16;
 
+/// Names remembered without anything waiting for them. Beyond it the one whose time is
+/// over first is forgotten: subscribers that come and go for ever must not fill the memory.
+const REMEMBERED: usize = 4096;
+
 /// What shows that a session goes on where another one broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token(String);
@@ -100,6 +104,16 @@ impl Identities {
 
     pub(super) fn leave(&mut self, subscriber: Subscriber, away: Away) {
         self.away.insert(subscriber, away);
+        if self.away.len() > REMEMBERED
+            && let Some(name) = self
+                .away
+                .values()
+                .filter(|away| away.held_until.is_none())
+                .min_by_key(|away| away.known_until)
+                .map(|away| Arc::clone(&away.name))
+        {
+            self.forget(&name);
+        }
     }
 
     pub(super) fn away(&self, subscriber: Subscriber) -> Option<&Away> {
@@ -151,6 +165,30 @@ mod tests {
         assert!(!one.is(two.as_str()));
         assert!(!one.is(""));
         assert!(!one.is(&one.as_str()[1..]));
+    }
+
+    #[test]
+    fn names_of_those_that_left_are_bounded() {
+        let mut identities = Identities::default();
+        for number in 0..=2 * REMEMBERED as u64 {
+            let name = Arc::from(format!("{number}"));
+            let subscriber = identities.bind(Session(number), &name);
+            identities.unbind(Session(number));
+            let away = Away {
+                name,
+                token: None,
+                out: Size::default(),
+                alone: false,
+                heard: Time::default(),
+                held_until: None,
+                known_until: Time(std::time::Duration::from_secs(number)),
+            };
+            identities.leave(subscriber, away);
+        }
+        assert_eq!(identities.away.len(), REMEMBERED);
+        assert_eq!(identities.names.len(), REMEMBERED);
+        assert_eq!(identities.named("0"), None, "the oldest goes first");
+        assert!(identities.named(&format!("{}", 2 * REMEMBERED)).is_some());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The lanes that this gateway owns, each with its retained records, its grants
 //! and what is known of its deliveries; and the index of their deadlines.
 
+mod whose;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -57,6 +59,10 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The end of its log, as far as it is known, markers included.
+    pub(super) head: Option<Position>,
+    /// What the log told while records from before it waited at the gate.
+    pub(super) told: Told,
     /// It gets no grant for want of memory.
     pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
@@ -64,6 +70,15 @@ pub(super) struct Entry {
     dirty: bool,
     queued: bool,
     timeout: Option<Time>,
+}
+
+/// What a log told of itself that the lane has not heard yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// It begins here now.
+    pub(super) oldest: Option<Position>,
+    /// It ends here.
+    pub(super) end: Option<Position>,
 }
 
 /// Records and bytes that may still be fetched.
@@ -84,6 +99,8 @@ pub(super) struct Lanes {
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
     by_number: BTreeMap<u64, Generation>,
+    /// The epoch of each lane that was ever here; as many as the topics' partitions.
+    epochs: BTreeMap<TopicPartition, Epoch>,
     numbers: Numbers,
 }
 
@@ -153,7 +170,24 @@ impl Entry {
     pub(super) fn forget_fetched(&mut self) {
         self.bodies.clear();
         self.gate.clear();
+        self.told = Told::default();
         self.fetched = None;
+    }
+
+    /// Tells the lane what its log told, once it has heard of all records from before
+    /// that; `next` is about to be passed on, `None`: nothing is.
+    pub(super) fn hear_of_log(&mut self, now: Time, next: Option<Position>) {
+        let waits = self.gate.bytes() > 0;
+        let due = |at: &Position| match next {
+            Some(next) => next >= *at,
+            None => !waits,
+        };
+        if let Some(oldest) = self.told.oldest.take_if(|at| due(at)) {
+            self.lane.handle_gone(now, oldest);
+        }
+        if let Some(end) = self.told.end.take_if(|at| due(at)) {
+            self.lane.handle_end(now, end);
+        }
     }
 
     /// Keeps what was said about the records that a verdict applied to.
@@ -190,7 +224,7 @@ impl Entry {
     }
 }
 
-/// Resets, which start a new epoch, are not available yet.
+/// Of a lane that no reset is known of.
 const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
@@ -198,9 +232,14 @@ impl Lanes {
     pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
         let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
+        let known = self.epochs.entry(assigned.partition.clone());
+        let epoch = known.or_insert(FIRST_EPOCH);
+        if assigned.anew.is_some() {
+            epoch.0 += 1;
+        }
         let start = Start {
             generation,
-            epoch: FIRST_EPOCH,
+            epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
@@ -214,6 +253,8 @@ impl Lanes {
                 start,
             ))),
         };
+        // What was committed may tell of a later epoch than this process knows.
+        self.epochs.insert(assigned.partition.clone(), lane.epoch());
         let number = self.numbers.next();
         let entry = Entry {
             lane,
@@ -232,6 +273,8 @@ impl Lanes {
             full: false,
             held: false,
             fetched: None,
+            head: None,
+            told: Told::default(),
             starved: false,
             counted: 0,
             dirty: false,
@@ -268,54 +311,6 @@ impl Lanes {
     pub(super) fn touch_named(&mut self, number: u64) -> Option<&mut Entry> {
         let generation = self.by_number.get(&number).copied()?;
         self.touch(generation)
-    }
-
-    /// Gives the lane a new number: what is said under the old one is fenced.
-    pub(super) fn renumber(&mut self, generation: Generation) {
-        if let Some(entry) = self.entries.get_mut(&generation) {
-            self.by_number.remove(&entry.number);
-            entry.number = self.numbers.next();
-            mutation::number(entry.number, generation.0);
-            self.by_number.insert(entry.number, generation);
-        }
-    }
-
-    /// The lane of each partition, with its epoch.
-    pub(super) fn by_partition(&self) -> BTreeMap<TopicPartition, (Generation, Epoch)> {
-        let mut lanes = BTreeMap::new();
-        for (generation, entry) in &self.entries {
-            let lane = (*generation, entry.lane.epoch());
-            let known = lanes.entry(entry.partition.clone()).or_insert(lane);
-            // Of a lane that is about to go and its next assignment, the later one.
-            *known = (*known).max(lane);
-        }
-        lanes
-    }
-
-    /// Lanes that belong to one subscriber at a time and do not end, in a fixed order.
-    pub(super) fn leasable(&self) -> Vec<Generation> {
-        let is_leasable = |entry: &Entry| entry.lease.is_some() && !entry.lane.is_draining();
-        let mut found: Vec<(&TopicPartition, Generation)> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| is_leasable(entry))
-            .map(|(generation, entry)| (&entry.partition, *generation))
-            .collect();
-        found.sort_unstable_by(|(a, g), (b, h)| {
-            (&a.topic, a.partition, g).cmp(&(&b.topic, b.partition, h))
-        });
-        found
-            .into_iter()
-            .map(|(_, generation)| generation)
-            .collect()
-    }
-
-    /// Lanes that belong to `subscriber`.
-    pub(super) fn leased_to(&self, subscriber: Subscriber) -> impl Iterator<Item = Generation> {
-        let is_its =
-            move |entry: &Entry| entry.lease.and_then(|lease| lease.holder()) == Some(subscriber);
-        let found = self.entries.iter().filter(move |(_, entry)| is_its(entry));
-        found.map(|(generation, _)| *generation)
     }
 
     /// The lane, unchanged by what the caller does.

@@ -84,6 +84,7 @@ impl Driver {
             self.stopping.filter(|_| self.membership.is_staying()),
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.fence.due().filter(|_| self.lanes.len() > 0),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
             self.cohort_due(now),
@@ -199,6 +200,9 @@ impl Driver {
     /// The consumer has gone: whatever lanes it had are gone with it.
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
+        let now = self.now();
+        self.fence.end_blind(now);
+        self.count_prefetch(0);
         let left = self.lanes.generations();
         self.lanes_gone(&left);
         self.state.send_replace(State::Away);

@@ -17,6 +17,7 @@ mod durable;
 mod effects;
 mod episode;
 mod events;
+mod fence;
 mod handle;
 mod identity;
 mod inputs;

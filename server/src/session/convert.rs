@@ -246,6 +246,8 @@ pub(super) fn notice(notice: LaneNotice) -> Frame {
         NoticeKind::Rewound => v1::LaneEventKind::Rewound,
         NoticeKind::Recovered => v1::LaneEventKind::Recovered,
         NoticeKind::LostRange => v1::LaneEventKind::LostRange,
+        NoticeKind::Reset => v1::LaneEventKind::Reset,
+        NoticeKind::Fenced => v1::LaneEventKind::Fenced,
         NoticeKind::Leased => v1::LaneEventKind::Leased,
         NoticeKind::Standby => v1::LaneEventKind::Standby,
     };

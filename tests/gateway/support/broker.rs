@@ -99,6 +99,11 @@ impl Broker {
         Self::Kafka(Kafka::shared())
     }
 
+    /// Starts an Apache Kafka of the test's own, to be stopped and killed at will.
+    pub(crate) fn own_kafka() -> Self {
+        Self::Kafka(Kafka::own())
+    }
+
     /// `host:port` of the first brokers to ask.
     pub(crate) fn bootstrap(&self) -> String {
         match self {
@@ -202,9 +207,17 @@ impl Broker {
             for partition in 0..partitions(&consumer, &topic) {
                 list.add_partition(&topic, partition);
             }
-            let answer = consumer
-                .committed_offsets(list, PATIENCE)
-                .expect("the group is known");
+            // A broker that has just started does not know its groups yet.
+            let deadline = Instant::now() + PATIENCE;
+            let answer = loop {
+                match consumer.committed_offsets(list.clone(), PATIENCE) {
+                    Ok(answer) => break answer,
+                    Err(error) => {
+                        assert!(Instant::now() < deadline, "the group is not known: {error}");
+                        drop(consumer.poll(Duration::from_millis(100)));
+                    }
+                }
+            };
             answer
                 .elements()
                 .iter()
@@ -230,7 +243,7 @@ impl Broker {
     }
 
     /// Settings that every client of the tests begins with.
-    fn client(&self) -> ClientConfig {
+    pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", self.bootstrap())

@@ -42,13 +42,10 @@ pub(crate) fn absent() -> Option<String> {
     }
 }
 
-/// Ends the broker, if one was started.
+/// Ends the shared broker, if one was started.
 pub(crate) fn stop() {
-    if let Some(Ok(kafka)) = SHARED.get()
-        && let Some(mut broker) = kafka.broker.lock().unwrap().take()
-    {
-        drop(broker.stdin.take());
-        broker.wait().expect("a child can be waited for");
+    if let Some(Ok(kafka)) = SHARED.get() {
+        kafka.end();
     }
 }
 
@@ -59,6 +56,40 @@ impl Kafka {
             Ok(kafka) => kafka,
             Err(why) => panic!("no Apache Kafka: {why}"),
         }
+    }
+
+    /// A cluster for one test, which may stop it.
+    pub(crate) fn own() -> &'static Self {
+        let kafka = Self::launch().unwrap_or_else(|why| panic!("no Apache Kafka: {why}"));
+        Box::leak(Box::new(kafka))
+    }
+
+    /// Ends the broker, if this process started it.
+    pub(crate) fn end(&self) {
+        if let Some(mut broker) = self.broker.lock().unwrap().take() {
+            drop(broker.stdin.take());
+            broker.wait().expect("a child can be waited for");
+        }
+    }
+
+    /// Sends the broker's own process a signal by name, as `STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let broker = self.broker.lock().unwrap();
+        let script = broker.as_ref().expect("a broker of this process").id();
+        let listed = Command::new("ps")
+            .args(["-o", "pid=,comm=", "--ppid", &script.to_string()])
+            .output()
+            .expect("ps can be run");
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let java = listed
+            .lines()
+            .find_map(|line| line.trim().strip_suffix("java"))
+            .unwrap_or_else(|| panic!("no java among the children: {listed}"));
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), java.trim()])
+            .status()
+            .expect("kill can be run");
+        assert!(sent.success(), "the broker could not be sent {signal}");
     }
 
     /// `host:port` of the brokers.
@@ -109,6 +140,10 @@ impl Kafka {
                 broker: Mutex::new(None),
             });
         }
+        Self::launch()
+    }
+
+    fn launch() -> Result<Self, String> {
         let mut child = script()
             .args(["run", "--until-stdin-closes"])
             .env("ACKGATE_KAFKA_PORT", free_port().to_string())

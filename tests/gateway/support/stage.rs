@@ -41,6 +41,11 @@ impl Stage {
         }
     }
 
+    /// The same with another broker.
+    pub(crate) fn on(self, broker: Broker) -> Self {
+        Self { broker, ..self }
+    }
+
     /// The test's folder.
     pub(crate) fn folder(&self) -> &std::path::Path {
         self.folder.path()

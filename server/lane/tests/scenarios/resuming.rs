@@ -6,7 +6,7 @@ use ackgate_lane::{
     Return, Subscriber, Target, Verdict, VerdictResult,
 };
 
-use crate::support::{A, B, Bench, FAILED, in_lane_order, policy, range, returned};
+use crate::support::{A, B, Bench, FAILED, in_lane_order, policy, range, returned, seek};
 
 /// First and last offset of a run, and the delivery that is meant.
 type Named = (u64, u64, Option<u32>);
@@ -116,6 +116,18 @@ fn deadline_goes_on_while_its_subscriber_is_away() {
 }
 
 #[test]
+fn kept_delivery_whose_hand_over_was_never_told_has_a_deadline_from_then_on() {
+    let mut bench = Bench::new(policy());
+    bench.fetched(0, 1).dispatch(A, 0, 1).effects();
+    bench.until(5_000);
+    assert_eq!(resumed(&mut bench, A, &[(0, 1, None)]), [(0, 1, Kept)]);
+    bench.until(34_999);
+    assert_eq!(bench.effects(), []);
+    bench.until(35_000);
+    assert_eq!(bench.effects(), [returned(A, 0, 1, Return::Expired)]);
+}
+
+#[test]
 fn l9_what_is_void_by_a_loss_below_it_is_not_kept() {
     let mut bench = Bench::new(in_lane_order());
     bench.fetched(0, 9).deliver(A, 0, 9).effects();
@@ -135,6 +147,17 @@ fn l9_what_is_void_by_a_loss_below_it_is_not_kept() {
     let mut bench = Bench::new(policy);
     bench.fetched(0, 9).deliver(A, 0, 9);
     assert_eq!(resumed(&mut bench, A, &[(0, 9, None)]), [(0, 9, Kept)]);
+}
+
+#[test]
+fn naming_nothing_loses_everything_and_the_lane_goes_on() {
+    let mut bench = Bench::new(in_lane_order());
+    bench.fetched(0, 3).deliver(A, 0, 3).ack(A, 0, 0);
+    bench.effects();
+    assert_eq!(resumed(&mut bench, A, &[]), []);
+    let effects = bench.effects();
+    assert_eq!(effects[0], returned(A, 1, 3, Return::Lost));
+    assert_eq!(effects.last(), Some(&seek(1)), "{effects:?}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ use super::{
     health::Health,
     inbox::Inbox,
     outbox::Outbox,
+    past::Past,
     rebalance::LAST_COMMIT,
     settings,
     wake::Waker,
@@ -42,21 +43,44 @@ pub struct KafkaConnect {
     config: ClientConfig,
     group: String,
     plan: Arc<Plan>,
+    session: Duration,
 }
+
+/// librdkafka's own default.
+const SESSION: Duration = Duration::from_secs(45);
 
 impl KafkaConnect {
     /// Consumers of `subscription` on `cluster`. Opens nothing yet.
     #[must_use]
     pub fn new(cluster: &Cluster, subscription: &Subscription) -> Self {
+        let config = settings::consumer(cluster, subscription);
+        let session = config
+            .get("session.timeout.ms")
+            .and_then(|ms| ms.trim().parse().ok())
+            .map_or(SESSION, Duration::from_millis);
+        let mut own = cluster.properties.clone();
+        own.extend_from_slice(&subscription.consumer_properties);
         Self {
-            config: settings::consumer(cluster, subscription),
+            config,
             group: subscription.group.clone(),
             plan: Arc::new(Plan {
                 topics: subscription.topics.clone(),
                 start: subscription.start,
+                prefetch: u64::MAX,
+                own,
                 revoke_wait: subscription.revoke_drain + REVOKE_SLACK,
             }),
+            session,
         }
+    }
+
+    /// Limits what each consumer fetches ahead to `bytes`, over all its lanes.
+    #[must_use]
+    pub fn within(mut self, bytes: u64) -> Self {
+        if let Some(plan) = Arc::get_mut(&mut self.plan) {
+            plan.prefetch = bytes;
+        }
+        self
     }
 }
 
@@ -78,6 +102,8 @@ impl Connect for KafkaConnect {
             health: Health::new(&self.group),
             commits: std::collections::BTreeMap::new(),
             committer: Committer::start(Arc::clone(&waker)).map_err(no_thread)?,
+            past: Past::default(),
+            limits: None,
         };
         let worker = Worker {
             config: self.config.clone(),
@@ -105,6 +131,10 @@ impl Connect for KafkaConnect {
             limit,
             closing: AtomicBool::new(false),
         }))
+    }
+
+    fn session(&self) -> Duration {
+        self.session
     }
 }
 

@@ -20,7 +20,7 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer as _},
     error::{KafkaError, RDKafkaErrorCode},
 };
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::{
     commit::Committer,
@@ -28,7 +28,9 @@ use super::{
     fetch::Fetcher,
     inbox::Inbox,
     lane::Lane,
+    prefetch::Prefetch,
     rebalance::{Context, LAST_COMMIT},
+    relocate,
     wake::Waker,
 };
 use crate::broker::Event;
@@ -42,6 +44,9 @@ const SEEK_RETRY: Duration = Duration::from_millis(20);
 
 /// Events of the main queue served before lanes have their turn again.
 const MAIN_QUEUE_TURN: usize = 256;
+
+/// For counting partitions before the group is joined.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For leaving the group: until librdkafka has revoked every lane.
 pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,6 +73,8 @@ pub(super) struct Built {
 enum End {
     Close,
     Broken(String),
+    /// There are so many lanes that less must be fetched ahead for each.
+    Crowded(u32),
 }
 
 impl Worker {
@@ -82,7 +89,11 @@ impl Worker {
             Arc::clone(&self.inbox),
             Arc::clone(&self.waker),
         );
-        let mut consumer: BaseConsumer<Context> = self.config.create_with_context(context)?;
+        let mut config = self.config.clone();
+        if let Some(limits) = self.core.lock().limits {
+            limits.apply(&mut config, &self.plan.own);
+        }
+        let mut consumer: BaseConsumer<Context> = config.create_with_context(context)?;
         let ready = Arc::new(AtomicBool::new(true));
         consumer.set_nonempty_callback({
             let (ready, waker) = (Arc::clone(&ready), Arc::clone(&self.waker));
@@ -108,6 +119,20 @@ impl Worker {
                     self.dispose(built.consumer);
                     break;
                 }
+                End::Crowded(lanes) => {
+                    self.leave(&built);
+                    self.dispose(built.consumer);
+                    self.plan_for(lanes);
+                    // Nothing is wrong: at once.
+                    backoff = pauses();
+                    match self.build() {
+                        Ok(next) => {
+                            built = next;
+                            continue;
+                        }
+                        Err(error) => warn!(%error, "consumer cannot be built"),
+                    }
+                }
                 End::Broken(detail) => {
                     if since.elapsed() > Duration::from_secs(60) {
                         backoff = pauses();
@@ -132,6 +157,12 @@ impl Worker {
 
     fn serve(&self, built: &Built) -> End {
         let Built { consumer, ready } = built;
+        if let Some(lanes) = self.count_lanes(consumer) {
+            if self.is_crowded(lanes) {
+                return End::Crowded(lanes);
+            }
+            self.plan_for(lanes);
+        }
         let topics: Vec<&str> = self.plan.topics.iter().map(String::as_str).collect();
         if let Err(error) = consumer.subscribe(&topics) {
             return End::Broken(format!("subscription failed: {error}"));
@@ -155,6 +186,16 @@ impl Worker {
             }
             let mut core = self.core.lock();
             self.review(&mut core, consumer);
+            if let Some(stats) = consumer.context().stats() {
+                core.observe(&stats);
+                let lanes = stats.partitions(&self.plan.topics);
+                if core
+                    .limits
+                    .is_some_and(|limits| !limits.fits(self.plan.prefetch, lanes))
+                {
+                    return End::Crowded(lanes);
+                }
+            }
             if tick {
                 core.lanes.iter().for_each(Lane::suspect);
             }
@@ -163,6 +204,7 @@ impl Worker {
             progress |= core.commit(consumer);
             core.outbox.flush();
             progress |= fetcher.fetch(&mut core, consumer.context());
+            progress |= relocate::relocate(&mut core, consumer);
             let seeking = core.lanes.iter().any(Lane::seeking);
             drop(core);
             if !progress {
@@ -170,6 +212,44 @@ impl Worker {
                 thread::park_timeout(if seeking { left.min(SEEK_RETRY) } else { left });
             }
         }
+    }
+
+    /// How many partitions the topics have; `None` if nobody says so in time, and then
+    /// statistics will.
+    fn count_lanes(&self, consumer: &BaseConsumer<Context>) -> Option<u32> {
+        let until = Instant::now() + COUNT_TIMEOUT;
+        let mut count = 0;
+        for topic in &self.plan.topics {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.inbox.closing() || left.is_zero() {
+                return None;
+            }
+            let metadata = consumer.fetch_metadata(Some(topic), left).ok()?;
+            let topics = metadata.topics().iter();
+            count += topics.map(|topic| topic.partitions().len()).sum::<usize>();
+        }
+        u32::try_from(count).ok()
+    }
+
+    fn is_crowded(&self, lanes: u32) -> bool {
+        // Before the first plan the settings are those for few lanes.
+        let few = Prefetch::plan(u64::MAX, 1);
+        let limits = self.core.lock().limits.unwrap_or(few);
+        !limits.fits(self.plan.prefetch, lanes)
+    }
+
+    /// Plans what may be fetched ahead for so many lanes, and says how much it is.
+    fn plan_for(&self, lanes: u32) {
+        let mut core = self.core.lock();
+        let mut unused = ClientConfig::new();
+        let limits = match core.limits {
+            Some(limits) if limits.fits(self.plan.prefetch, lanes) => limits,
+            Some(_) | None => Prefetch::plan(self.plan.prefetch, lanes),
+        };
+        core.limits = Some(limits);
+        let bytes = limits.apply(&mut unused, &self.plan.own).cost(lanes);
+        debug!(lanes, bytes, "planned what is fetched ahead");
+        core.outbox.send(Event::Prefetch { bytes });
     }
 
     /// Serves the main queue, where callbacks run. Whether there was anything.

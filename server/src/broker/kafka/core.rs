@@ -20,11 +20,14 @@ use super::{
     inbox::Inbox,
     lane::Lane,
     outbox::Outbox,
+    past::Past,
+    prefetch::Prefetch,
     rebalance::Context,
     start::Start,
+    stats::Stats,
 };
 use crate::{
-    broker::{Assigned, Commit, Error, ErrorKind, Event},
+    broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition},
     config::StartAt,
 };
 
@@ -33,6 +36,10 @@ use crate::{
 pub(super) struct Plan {
     pub(super) topics: Vec<String>,
     pub(super) start: StartAt,
+    /// Bytes that may be fetched ahead.
+    pub(super) prefetch: u64,
+    /// The user's own properties, the later the stronger.
+    pub(super) own: Vec<(String, String)>,
     /// How long a revoke waits for the last positions.
     pub(super) revoke_wait: Duration,
 }
@@ -47,9 +54,34 @@ pub(super) struct Core {
     /// Positions that wait for the committer.
     pub(super) commits: BTreeMap<Generation, Commit>,
     pub(super) committer: Committer,
+    /// What was read before, also by former consumers.
+    pub(super) past: Past,
+    /// Limits of what is fetched ahead, once they are planned.
+    pub(super) limits: Option<Prefetch>,
 }
 
 impl Core {
+    /// Takes statistics.
+    pub(super) fn observe(&mut self, stats: &Stats) {
+        if let Some(age) = stats.contact {
+            self.outbox.send(Event::Contact { age });
+        }
+        let mut heads = Vec::new();
+        for lane in &mut self.lanes {
+            let TopicPartition { topic, partition } = &lane.partition;
+            let log = stats.log(topic, *partition);
+            if let Some(head) = log.and_then(|log| lane.observe(log)) {
+                heads.push((lane.generation, head));
+            }
+            if let Some(event) = end_of(lane) {
+                self.outbox.send(event);
+            }
+        }
+        if !heads.is_empty() {
+            self.outbox.send(Event::Heads(heads));
+        }
+    }
+
     /// Takes what the runtime has asked for.
     pub(super) fn accept(&mut self, inbox: &Inbox) -> bool {
         let Some((mut orders, commits)) = inbox.take() else {
@@ -78,6 +110,14 @@ impl Core {
     /// Tells how commits went.
     pub(super) fn answer(&mut self, answers: Vec<Answer>) {
         for (commit, result) in answers {
+            if result.is_ok()
+                && let Some(lane) = self
+                    .lanes
+                    .iter()
+                    .find(|l| l.generation == commit.generation)
+            {
+                self.past.committed(&lane.partition);
+            }
             if result.is_ok()
                 && let Some(state) = self.health.joined()
             {
@@ -157,6 +197,10 @@ impl Core {
                 start: start.position(),
                 committed: matches!(start, Start::Committed(..)),
                 metadata: start.metadata(),
+                anew: match start {
+                    Start::Anew(_, why) => Some(why.clone()),
+                    Start::Committed(..) | Start::At(_) | Start::Found(_) | Start::Nowhere => None,
+                },
             })
             .collect();
         if let Some(state) = self.health.joined() {
@@ -164,6 +208,7 @@ impl Core {
         }
         self.outbox.send(Event::Assigned(told));
         for (mut lane, start) in arrivals {
+            self.past.begins(&lane.partition, &start);
             if start == Start::Nowhere {
                 lane.fail();
                 self.outbox.send(Event::LaneFailed {
@@ -243,10 +288,32 @@ impl Core {
 
     /// Drops lanes and tells that they are gone.
     pub(super) fn depart(&mut self, generations: &[Generation]) {
-        self.lanes
-            .retain(|lane| !generations.contains(&lane.generation));
+        let past = &mut self.past;
+        self.lanes.retain(|lane| {
+            let goes = generations.contains(&lane.generation);
+            if goes {
+                past.ends(&lane.partition, lane.next());
+            }
+            !goes
+        });
         self.outbox.send(Event::Revoked(generations.to_vec()));
     }
+
+    /// Tells that a lane is gone whose log is no longer there.
+    pub(super) fn forget(&mut self, lane: Lane) {
+        self.past.forget(&lane.partition);
+        self.outbox.send(Event::Revoked(vec![lane.generation]));
+    }
+}
+
+/// That a lane has been read to the end of its log, if that is news.
+pub(super) fn end_of(lane: &mut Lane) -> Option<Event> {
+    let position = lane.news_of_end()?;
+    Some(Event::AtEnd {
+        generation: lane.generation,
+        seek: lane.seek_number(),
+        position,
+    })
 }
 
 fn no_start(lane: &Lane) -> Error {

@@ -246,6 +246,11 @@ fn consumer(
             config.set(name, all.to_string());
         }
     }
+    // What only the gateway asks for. The group is a fresh one.
+    config
+        .set("enable.partition.eof", "false")
+        .set("statistics.interval.ms", "0")
+        .set("auto.offset.reset", "earliest");
     config
         .create_with_context(Quiet)
         .map_err(|error| error::mapped(&error, "settings of the consumer"))

@@ -92,13 +92,18 @@ pub(super) fn ends_lane(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode as C;
     matches!(
         code,
-        C::AutoOffsetReset
-            | C::BadMessage
+        C::BadMessage
             | C::BadCompression
             | C::NotImplemented
             | C::InvalidMessage
             | C::MessageSizeTooLarge
     )
+}
+
+/// Whether the log does not have the position that was to be read: librdkafka has
+/// stopped the lane and waits to be told where to go on.
+pub(super) fn is_astray(code: RDKafkaErrorCode) -> bool {
+    code == RDKafkaErrorCode::AutoOffsetReset
 }
 
 /// An error of `code` while doing `what`.

@@ -2,7 +2,13 @@
 
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::{core::Core, encode::Encoder, error, lane::Lane, rebalance::Context};
+use super::{
+    core::{Core, end_of},
+    encode::Encoder,
+    error,
+    lane::Lane,
+    rebalance::Context,
+};
 use crate::broker::{Error, ErrorKind, Event};
 
 /// The order of turns, and the buffers that records are written to.
@@ -50,8 +56,19 @@ impl Fetcher {
                 }
                 outbox.send(Event::Fetched(chunk));
             }
+            if let Some(event) = end_of(lane) {
+                outbox.send(event);
+            }
             progress |= failure.is_some();
             let code = failure.and_then(|error| error.rdkafka_error_code());
+            if code.is_some_and(error::is_astray) {
+                // librdkafka tells a truncation that it has found in words only.
+                let reason = context.last_complaint(RDKafkaErrorCode::AutoOffsetReset);
+                let truncated = reason.is_some_and(|reason| {
+                    reason.contains("truncation") || reason.contains("No epoch found")
+                });
+                lane.go_astray(truncated);
+            }
             if let Some(code) = code.filter(|code| error::ends_lane(*code)) {
                 lane.fail();
                 let error = lane_error(context, lane, code);

@@ -22,6 +22,7 @@ use super::{
     inbox::Order,
     rebalance::Context,
     settings::{CHUNK_BYTES, CHUNK_RECORDS},
+    stats::Log,
     wake::Waker,
 };
 use crate::broker::{Chunk, Error, TopicPartition};
@@ -50,8 +51,31 @@ pub(super) struct Lane {
     /// Nothing is fetched: the lane failed, or a seek did and only the next
     /// one makes it known again where the lane stands.
     held: bool,
-    /// The position after the last record that was fetched.
+    /// The next position to read, as far as it is known: the start, where a seek led
+    /// to, or after the last record that was fetched.
     next: Option<u64>,
+    /// Where the fetcher has found nothing more to read, as statistics told; what lies
+    /// below may still be in the queue.
+    told_by_stats: Option<u64>,
+    /// The same once the queue was found empty after that.
+    end: Option<u64>,
+    /// The queue has told the end of the log, and no record came after that.
+    at_end: bool,
+    /// The end that was told last.
+    told_end: Option<u64>,
+    /// The end of the log that was told last, markers included.
+    head: Option<u64>,
+    /// The log does not have the position to read; when to look where it lies.
+    astray: Option<Astray>,
+}
+
+/// A lane whose position the log does not have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Astray {
+    /// When to ask next.
+    pub(super) due: Instant,
+    /// The log is another one from below the position on, even if it reaches further.
+    pub(super) truncated: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +100,7 @@ impl Lane {
         consumer: &Arc<BaseConsumer<Context>>,
         partition: TopicPartition,
         generation: Generation,
+        start: Option<u64>,
         waker: &Arc<Waker>,
     ) -> Option<Self> {
         let mut queue = consumer.split_partition_queue(&partition.topic, partition.partition)?;
@@ -97,7 +122,13 @@ impl Lane {
             seek: 0,
             seeking: None,
             held: false,
-            next: None,
+            next: start,
+            told_by_stats: None,
+            end: None,
+            at_end: false,
+            told_end: None,
+            head: None,
+            astray: None,
         })
     }
 
@@ -133,12 +164,70 @@ impl Lane {
             && self.bytes > 0
             && !self.held
             && self.seeking.is_none()
+            && self.astray.is_none()
             && self.ready.load(Ordering::Acquire)
     }
 
     /// Whether a seek waits to be done.
     pub(super) fn seeking(&self) -> bool {
         self.seeking.is_some()
+    }
+
+    /// The next position to read, if it is known.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// Number of the last seek.
+    pub(super) fn seek_number(&self) -> u64 {
+        self.seek
+    }
+
+    /// Reading goes on at `position`: what was known of the way there is void.
+    pub(super) fn stand(&mut self, position: Option<u64>) {
+        self.next = position;
+        (self.at_end, self.told_end, self.astray) = (false, None, None);
+        self.suspect();
+    }
+
+    /// The log does not have the position: nothing is read until it is known where
+    /// the log lies.
+    pub(super) fn go_astray(&mut self, truncated: bool) {
+        let due = Instant::now();
+        self.astray = Some(Astray { due, truncated });
+    }
+
+    /// Whether, and since when, the log does not have the position.
+    pub(super) fn astray(&mut self) -> Option<&mut Astray> {
+        self.astray.as_mut()
+    }
+
+    /// Takes what statistics tell. The log's end, if it has moved.
+    pub(super) fn observe(&mut self, log: Log) -> Option<Position> {
+        let end = u64::try_from(log.end).ok();
+        if end.is_some() && end != self.end {
+            self.told_by_stats = end;
+            self.suspect();
+        }
+        let head = u64::try_from(log.head).ok()?;
+        let moved = self.head.replace(head) != Some(head);
+        moved.then_some(Position::new(head))
+    }
+
+    /// The end of what can be read, once everything below it was fetched, if that is
+    /// news. The queue's own event says that there was an end, and statistics say where
+    /// the last one was. The records below that were in the queue when they said so:
+    /// once the queue is found empty, and the last thing in it was the event, all have
+    /// been fetched.
+    pub(super) fn news_of_end(&mut self) -> Option<Position> {
+        let end = self
+            .end
+            .filter(|end| self.at_end && self.seeking.is_none() && Some(*end) > self.told_end)?;
+        if self.next.is_some_and(|next| end < next) {
+            return None;
+        }
+        self.told_end = Some(end);
+        Some(Position::new(end))
     }
 
     /// Tries the seek that waits. `None` if it must be tried again.
@@ -153,11 +242,10 @@ impl Lane {
             return None;
         }
         self.seeking = None;
-        self.next = None;
         self.held = result.is_err();
         if result.is_ok() {
             self.seek = seeking.number;
-            self.suspect();
+            self.stand(Some(seeking.to.get()));
         }
         let result = result.map_err(|code| error::coded(code, &format!("seek of {self}")));
         Some(Sought {
@@ -194,6 +282,7 @@ impl Lane {
             }
             match self.queue.poll(Duration::ZERO) {
                 Some(Ok(message)) => {
+                    self.at_end = false;
                     if !encoder.push(&message) {
                         failure = Some(KafkaError::MessageConsumption(
                             RDKafkaErrorCode::InvalidMessage,
@@ -201,12 +290,18 @@ impl Lane {
                         break;
                     }
                 }
+                Some(Err(KafkaError::PartitionEOF(_))) => self.at_end = true,
                 Some(Err(error)) => {
                     self.suspect();
                     failure = Some(error);
                     break;
                 }
-                None => break,
+                None => {
+                    if self.at_end {
+                        self.end = self.told_by_stats.take().or(self.end);
+                    }
+                    break;
+                }
             }
         }
         (self.chunk(encoder), failure)
@@ -216,7 +311,9 @@ impl Lane {
         let (records, bytes) = encoder.take()?;
         self.records = self.records.saturating_sub(records.len() as u64);
         self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
-        self.next = records.last().map(|last| last.offset.saturating_add(1));
+        if let Some(last) = records.last() {
+            self.next = Some(last.offset.saturating_add(1));
+        }
         Some(Chunk {
             generation: self.generation,
             seek: self.seek,

@@ -23,10 +23,14 @@ mod health;
 mod inbox;
 mod lane;
 mod outbox;
+mod past;
+mod prefetch;
 mod producer;
 mod rebalance;
+mod relocate;
 mod settings;
 mod start;
+mod stats;
 pub mod topics;
 mod wake;
 pub mod witness;
@@ -36,8 +40,8 @@ mod tests;
 
 pub use connect::{KafkaConnect, KafkaConsumer};
 pub use facts::{PartitionFacts, Probe, TopicFacts};
+pub use prefetch::PREFETCH_KIB_PER_LANE;
 pub use producer::KafkaProducer;
 pub use settings::{
     CHUNK_BYTES, CHUNK_RECORDS, DELIVERY_TIMEOUT, DENIED_CONSUMER, DENIED_PRODUCER,
-    PREFETCH_KIB_PER_LANE,
 };

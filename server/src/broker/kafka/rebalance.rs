@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ackgate_lane::Generation;
+use ackgate_lane::{Generation, Position};
 use parking_lot::Mutex;
 use rdkafka::{
     ClientContext, TopicPartitionList,
@@ -33,6 +33,7 @@ use super::{
     inbox::Inbox,
     lane::Lane,
     start::{self, Start},
+    stats::Stats,
     wake::Waker,
 };
 use crate::broker::TopicPartition;
@@ -59,6 +60,8 @@ pub(super) struct Context {
     calls: AtomicU64,
     /// Kept apart from the core, which is locked while lanes are polled.
     complaints: Mutex<VecDeque<Complaint>>,
+    /// The newest statistics that nobody has looked at.
+    stats: Mutex<Option<Stats>>,
     /// Why the consumer must be built again.
     broken: Mutex<Option<String>>,
     /// The consumer is being dropped; its lanes are gone already.
@@ -80,6 +83,7 @@ impl Context {
             consumer: OnceLock::new(),
             calls: AtomicU64::new(0),
             complaints: Mutex::default(),
+            stats: Mutex::default(),
             broken: Mutex::default(),
             retired: AtomicBool::new(false),
         }
@@ -102,6 +106,11 @@ impl Context {
 
     pub(super) fn complaints(&self) -> VecDeque<Complaint> {
         std::mem::take(&mut *self.complaints.lock())
+    }
+
+    /// Statistics that have come since the last call.
+    pub(super) fn stats(&self) -> Option<Stats> {
+        self.stats.lock().take()
     }
 
     /// The newest error event, which tells more than the code that a poll returns.
@@ -138,7 +147,8 @@ impl Context {
         let starts = if lanes.is_empty() {
             Ok(Vec::new())
         } else {
-            start::resolve(consumer, &lanes, self.plan.start, &self.inbox)
+            let past = &self.core.lock().past;
+            start::resolve(consumer, &lanes, self.plan.start, past, &self.inbox)
         };
         let starts = match starts {
             Ok(starts) => starts,
@@ -172,15 +182,26 @@ impl Context {
     ) -> Vec<(Lane, Start)> {
         lanes
             .filter_map(|((topic, partition), start)| {
-                let generation = Generation(GENERATIONS.fetch_add(1, Ordering::Relaxed));
                 let partition = TopicPartition { topic, partition };
-                let lane = Lane::split(owner, partition, generation, &self.waker);
-                if lane.is_none() {
-                    self.give_up("librdkafka does not know a partition it assigned".to_owned());
-                }
-                Some((lane?, start))
+                Some((self.split_one(owner, partition, &start)?, start))
             })
             .collect()
+    }
+
+    /// A lane of a number of its own.
+    pub(super) fn split_one(
+        &self,
+        owner: &Arc<BaseConsumer<Self>>,
+        partition: TopicPartition,
+        start: &Start,
+    ) -> Option<Lane> {
+        let generation = Generation(GENERATIONS.fetch_add(1, Ordering::Relaxed));
+        let begin = start.position().map(Position::get);
+        let lane = Lane::split(owner, partition, generation, begin, &self.waker);
+        if lane.is_none() {
+            self.give_up("librdkafka does not know a partition it assigned".to_owned());
+        }
+        lane
     }
 
     fn revoked(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
@@ -295,13 +316,21 @@ impl ClientContext for Context {
         log(level, facility, line);
     }
 
-    fn stats_raw(&self, _: &[u8]) {
+    fn stats_raw(&self, json: &[u8]) {
         self.call();
+        match Stats::parse(json) {
+            Some(stats) => *self.stats.lock() = Some(stats),
+            None => warn!("librdkafka's statistics are not understood"),
+        }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.call();
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+        // The end of a log is told as an error, and is none.
+        if code == RDKafkaErrorCode::PartitionEOF {
+            return;
+        }
         let mut complaints = self.complaints.lock();
         if complaints.len() >= COMPLAINTS {
             complaints.pop_front();

@@ -8,7 +8,8 @@ use std::time::Duration;
 use rdkafka::{ClientConfig, config::RDKafkaLogLevel};
 use tracing::warn;
 
-use crate::config::{Cluster, StartAt, Subscription};
+use super::{prefetch::Prefetch, stats};
+use crate::config::{Cluster, Subscription};
 
 /// Most records in one chunk: enough that crossing to the runtime costs nothing
 /// per record, few enough that lanes take turns every few milliseconds.
@@ -18,16 +19,11 @@ pub const CHUNK_RECORDS: usize = 1024;
 /// and a gRPC message of a size that every client library takes.
 pub const CHUNK_BYTES: usize = 128 * 1024;
 
-/// KiB that librdkafka may fetch ahead for each lane. Four fetches of the usual
-/// 1 MiB keep a lane busy while the next is on its way; 100 lanes hold 400 MiB
-/// at worst, against 6.4 GB at librdkafka's own default.
-pub const PREFETCH_KIB_PER_LANE: u32 = 4096;
-
 /// How long the producer tries to write a record before it reports failure.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Consumer properties that no configuration may set, by every spelling.
-pub const DENIED_CONSUMER: [&str; 12] = [
+pub const DENIED_CONSUMER: [&str; 13] = [
     "allow.auto.create.topics",
     "auto.commit.enable",
     "auto.commit.interval.ms",
@@ -40,6 +36,7 @@ pub const DENIED_CONSUMER: [&str; 12] = [
     "log.queue",
     "metadata.broker.list",
     "offset.store.method",
+    "statistics.interval.ms",
 ];
 
 /// Producer properties that no configuration may set, by every spelling.
@@ -60,27 +57,21 @@ pub(super) fn consumer(cluster: &Cluster, subscription: &Subscription) -> Client
     let defaults = [
         // Without it nobody reads more than one lane at a time while lanes move.
         ("partition.assignment.strategy", "cooperative-sticky"),
-        // The fetcher stops at whichever of the two comes first, for each lane.
-        ("queued.min.messages", "20000"),
         // How long a lane with a full queue is left alone. The default of one
         // second lets a fast reader starve for most of that second.
         ("fetch.queue.backoff.ms", "5"),
-        // One response may overshoot the queue's limit by as much as this.
-        ("fetch.max.bytes", "16777216"),
         // An idle long poll delays the first fetch after a seek or an assignment
         // by up to this long, and costs a request each time it ends.
         ("fetch.wait.max.ms", "100"),
-        // A subscribed topic that appears is noticed within this time.
+        // A subscribed topic, or a partition, that appears is noticed within this time.
         ("topic.metadata.refresh.interval.ms", "30000"),
         ("isolation.level", "read_committed"),
     ];
     for (name, value) in defaults {
         config.set(name, value);
     }
-    config.set(
-        "queued.max.messages.kbytes",
-        PREFETCH_KIB_PER_LANE.to_string(),
-    );
+    // As for few lanes; each consumer plans anew once it knows how many there are.
+    Prefetch::plan(u64::MAX, 1).apply(&mut config, &[]);
     pass(&mut config, &cluster.properties, &DENIED_CONSUMER);
     pass(
         &mut config,
@@ -90,16 +81,14 @@ pub(super) fn consumer(cluster: &Cluster, subscription: &Subscription) -> Client
     // Positions are committed by lanes, with lists of their own, or not at all.
     config.set("enable.auto.commit", "false");
     config.set("enable.auto.offset.store", "false");
-    config.set("enable.partition.eof", "false");
+    // The end of a log is told by events, its position by statistics.
+    config.set("enable.partition.eof", "true");
+    config.set("statistics.interval.ms", stats::INTERVAL_MS);
     config.set("allow.auto.create.topics", "false");
     config.set("group.id", &subscription.group);
-    // Where reading goes on when retention has passed the position. The start of
-    // a group without one is looked up and never left to this.
-    let reset = match subscription.start {
-        StartAt::Earliest | StartAt::Latest | StartAt::Timestamp(_) => "earliest",
-        StartAt::Fail => "error",
-    };
-    config.set("auto.offset.reset", reset);
+    // A position that the log does not have is told, never passed over in silence:
+    // where reading goes on depends on which side of the log it lies.
+    config.set("auto.offset.reset", "error");
     config
 }
 
@@ -174,7 +163,7 @@ fn pass(config: &mut ClientConfig, properties: &[(String, String)], denied: &[&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::kafka::tests::support;
+    use crate::{broker::kafka::tests::support, config::StartAt};
 
     fn cluster(properties: &[(&str, &str)]) -> Cluster {
         Cluster {
@@ -220,17 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn lost_positions_resume_at_the_oldest_record_and_never_at_the_end() {
-        for start in [StartAt::Earliest, StartAt::Latest, StartAt::Timestamp(1)] {
+    fn lost_positions_are_told_and_never_passed_over() {
+        for start in [StartAt::Earliest, StartAt::Latest, StartAt::Fail] {
             let config = consumer(&cluster(&[]), &subscription(start, &[]));
-            assert_eq!(
-                config.get("auto.offset.reset"),
-                Some("earliest"),
-                "{start:?}"
-            );
+            assert_eq!(config.get("auto.offset.reset"), Some("error"), "{start:?}");
         }
-        let config = consumer(&cluster(&[]), &subscription(StartAt::Fail, &[]));
-        assert_eq!(config.get("auto.offset.reset"), Some("error"));
     }
 
     #[test]

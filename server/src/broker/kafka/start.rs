@@ -5,6 +5,7 @@
 //! answered that there is none: a look-up that fails is never taken for one.
 
 use std::{
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
@@ -16,9 +17,14 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer as _},
     error::KafkaResult,
 };
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::{error, inbox::Inbox, rebalance::Context};
+use super::{
+    error,
+    inbox::Inbox,
+    past::{Known, Past},
+    rebalance::Context,
+};
 use crate::{broker::Error, config::StartAt};
 
 /// For one look-up. Brokers answer within milliseconds; a coordinator that moves
@@ -39,6 +45,9 @@ pub(super) enum Start {
     Committed(Position, Option<Arc<str>>),
     /// At a position that was looked up.
     At(Position),
+    /// At the oldest record of a log that is not the one read before, for the reason
+    /// given.
+    Anew(Position, String),
     /// Where librdkafka finds by itself; known from the first record.
     Found(Offset),
     /// Nowhere: there is no committed position and one is required.
@@ -49,12 +58,12 @@ impl Start {
     /// The offset to assign.
     pub(super) fn offset(&self) -> Offset {
         match self {
-            Self::Committed(position, _) | Self::At(position) => {
+            Self::Committed(position, _) | Self::At(position) | Self::Anew(position, _) => {
                 Offset::Offset(i64::try_from(position.get()).unwrap_or(i64::MAX))
             }
             Self::Found(offset) => *offset,
-            // Read by nobody: librdkafka finds no committed position either, and
-            // `auto.offset.reset` is `error` for such a subscription.
+            // Read by nobody: librdkafka finds no committed position either and stops
+            // the lane.
             Self::Nowhere => Offset::Stored,
         }
     }
@@ -62,7 +71,9 @@ impl Start {
     /// The position, if it is known.
     pub(super) fn position(&self) -> Option<Position> {
         match self {
-            Self::Committed(position, _) | Self::At(position) => Some(*position),
+            Self::Committed(position, _) | Self::At(position) | Self::Anew(position, _) => {
+                Some(*position)
+            }
             Self::Found(_) | Self::Nowhere => None,
         }
     }
@@ -71,7 +82,7 @@ impl Start {
     pub(super) fn metadata(&self) -> Option<Arc<str>> {
         match self {
             Self::Committed(_, metadata) => metadata.clone(),
-            Self::At(_) | Self::Found(_) | Self::Nowhere => None,
+            Self::At(_) | Self::Anew(..) | Self::Found(_) | Self::Nowhere => None,
         }
     }
 }
@@ -85,6 +96,7 @@ pub(super) fn resolve(
     consumer: &BaseConsumer<Context>,
     lanes: &[(Arc<str>, i32)],
     at: StartAt,
+    past: &Past,
     inbox: &Inbox,
 ) -> Result<Vec<Start>, Error> {
     let deadline = Instant::now() + PATIENCE;
@@ -96,8 +108,8 @@ pub(super) fn resolve(
     let (committed, metadata) = match committed {
         Ok(committed) => committed,
         Err(error) if at == StartAt::Earliest => {
-            // librdkafka goes on looking, and starts at the oldest record only
-            // where Kafka says that nothing is committed.
+            // librdkafka goes on looking, and stops the lane where Kafka says that
+            // nothing is committed; then it is read from its oldest record.
             warn!(%error, "committed positions are not known yet");
             return Ok(vec![Start::Found(Offset::Stored); lanes.len()]);
         }
@@ -108,16 +120,40 @@ pub(super) fn resolve(
         .zip(metadata)
         .map(|(offset, metadata)| Some(Start::Committed(position(*offset)?, metadata)))
         .collect();
-    let fresh: Vec<(Arc<str>, i32)> = lanes
-        .iter()
-        .zip(&starts)
-        .filter(|(_, start)| start.is_none())
-        .map(|(lane, _)| lane.clone())
-        .collect();
-    let mut found = begin(consumer, &fresh, at, given_up)?.into_iter();
-    for start in &mut starts {
-        if start.is_none() {
-            *start = found.next();
+    let mut old_topics = OldTopics::default();
+    for (lane, start) in lanes.iter().zip(&starts) {
+        if start.is_some() {
+            old_topics.note(&lane.0, true);
+        }
+    }
+    // Lanes without a committed position, of topics that the group reads and others.
+    let (mut grown, mut fresh) = (Vec::new(), Vec::new());
+    for ((lane, start), index) in lanes.iter().zip(&starts).zip(0_usize..) {
+        if start.is_some() {
+            continue;
+        }
+        let read = match at {
+            // Strict: only what was read here before needs no position.
+            StartAt::Fail => past.of(&lane.0, lane.1).is_some(),
+            StartAt::Earliest | StartAt::Latest | StartAt::Timestamp(_) => {
+                past.knows(&lane.0) || old_topics.is_old(consumer, &lane.0, given_up)?
+            }
+        };
+        if read {
+            grown.push((index, lane.clone()));
+        } else {
+            fresh.push((index, lane.clone()));
+        }
+    }
+    let of = |picked: &[(usize, (Arc<str>, i32))]| -> Vec<(Arc<str>, i32)> {
+        picked.iter().map(|(_, lane)| lane.clone()).collect()
+    };
+    let begun = begin(consumer, &of(&fresh), at, given_up)?;
+    let resumed = resume(consumer, &of(&grown), past);
+    let found = fresh.iter().zip(begun).chain(grown.iter().zip(resumed));
+    for ((index, _), start) in found {
+        if let Some(slot) = starts.get_mut(*index) {
+            *slot = Some(start);
         }
     }
     Ok(starts
@@ -126,12 +162,87 @@ pub(super) fn resolve(
         .collect())
 }
 
+/// Which topics the group reads already, asked once each.
+#[derive(Default)]
+struct OldTopics(BTreeMap<Arc<str>, bool>);
+
+impl OldTopics {
+    fn note(&mut self, topic: &Arc<str>, old: bool) {
+        self.0.insert(Arc::clone(topic), old);
+    }
+
+    /// Whether the group has a committed position in any partition of the topic.
+    fn is_old(
+        &mut self,
+        consumer: &BaseConsumer<Context>,
+        topic: &Arc<str>,
+        given_up: impl Fn() -> bool,
+    ) -> Result<bool, Error> {
+        if let Some(old) = self.0.get(topic) {
+            return Ok(*old);
+        }
+        let positions = patiently(given_up, || {
+            let metadata = consumer.fetch_metadata(Some(topic), LOOKUP_TIMEOUT)?;
+            let found = metadata.topics().iter().find(|one| one.name() == &**topic);
+            let partitions = found.map_or(&[][..], |found| found.partitions());
+            let all: Vec<(Arc<str>, i32)> = partitions
+                .iter()
+                .map(|partition| (Arc::clone(topic), partition.id()))
+                .collect();
+            if all.is_empty() {
+                return Ok(Vec::new());
+            }
+            let list = consumer.committed_offsets(list(&all, Offset::Invalid), LOOKUP_TIMEOUT)?;
+            offsets(&list, &all)
+        });
+        let positions = positions
+            .map_err(|error| error::mapped(&error, "look-up of the group's other positions"))?;
+        let old = positions.iter().any(|offset| position(*offset).is_some());
+        self.note(topic, old);
+        Ok(old)
+    }
+}
+
+/// The starts of lanes without a committed position in topics that are read already:
+/// whatever `start` says, a partition that was added is read from its beginning, and
+/// nothing that was begun is passed over.
+fn resume(consumer: &BaseConsumer<Context>, lanes: &[(Arc<str>, i32)], past: &Past) -> Vec<Start> {
+    if lanes.is_empty() {
+        return Vec::new();
+    }
+    let oldest = edge(consumer, lanes, Offset::Beginning);
+    let starts = lanes.iter().zip(oldest);
+    starts
+        .map(|((topic, partition), oldest)| {
+            let Some(known) = past.of(topic, *partition) else {
+                info!(%topic, partition, "a partition was added and is read from its beginning");
+                return oldest;
+            };
+            match (known.committed, known.start, oldest.position()) {
+                // Kafka forgets a group's positions with the topic.
+                (true, _, Some(at)) => Start::Anew(at, vanished(known)),
+                (false, Some(start), _) => Start::At(Position::new(start)),
+                (true | false, _, _) => oldest,
+            }
+        })
+        .collect()
+}
+
+fn vanished(known: Known) -> String {
+    let next = known
+        .next
+        .map_or_else(String::new, |next| format!("; it had been read to {next}"));
+    format!(
+        "topic recreated, or the group's offsets deleted: no position is committed any more{next}"
+    )
+}
+
 /// The starts of lanes without a committed position.
 fn begin(
     consumer: &BaseConsumer<Context>,
     lanes: &[(Arc<str>, i32)],
     at: StartAt,
-    given_up: impl Fn() -> bool,
+    given_up: impl Fn() -> bool + Copy,
 ) -> Result<Vec<Start>, Error> {
     if lanes.is_empty() {
         return Ok(Vec::new());

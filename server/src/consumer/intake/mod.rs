@@ -20,7 +20,9 @@ mod gate;
 mod sift;
 mod wall;
 
-use ackgate_lane::{Cause, Generation, Offset, OffsetRange, OnExpired, Order, Subscriber, Time};
+use ackgate_lane::{
+    Cause, Generation, Offset, OffsetRange, OnExpired, Order, Position, Subscriber, Time,
+};
 
 pub(super) use self::gate::Gate;
 use self::sift::{Fate, Sifted};
@@ -78,6 +80,9 @@ impl Driver {
             };
             self.pass_on(now, chunk);
         }
+        if let Some(entry) = self.lanes.touch(generation) {
+            entry.hear_of_log(now, None);
+        }
         // What was granted before would be held as well.
         if let Some(entry) = self.lanes.touch(generation)
             && entry.gate.is_full()
@@ -98,6 +103,8 @@ impl Driver {
             return;
         };
         let is_keyed = matches!(subscription.policy.order, Order::Key { .. });
+        let first = chunk.records.first();
+        entry.hear_of_log(now, first.map(|record| Position::new(record.offset)));
         if intake.is_idle() {
             tell(&chunk.records, is_keyed, |range, keys| {
                 entry.lane.handle_fetched_keyed(now, range, keys);

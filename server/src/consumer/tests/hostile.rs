@@ -88,6 +88,7 @@ fn assigned(generation: u64, partition: i32, start: u64, committed: bool) -> bro
         start: Some(Position::new(start)),
         committed,
         metadata: None,
+        anew: None,
     }
 }
 impl Raw {

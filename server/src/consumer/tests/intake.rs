@@ -5,13 +5,14 @@ use std::{
     time::SystemTime,
 };
 
-use ackgate_lane::OnExpired;
+use ackgate_lane::{OnExpired, Position};
 use ackgate_proto::v1;
 use bytes::Bytes;
 use prost::Message as _;
 
 use super::*;
 use crate::{
+    broker,
     config::{Check, Content, MaxAge, OnFailure},
     filter::Filter,
 };
@@ -148,7 +149,7 @@ fn content(check: Check, on_failure: OnFailure) -> Intake {
     }
 }
 
-fn header<'a>(letter: &'a crate::broker::Outgoing, name: &str) -> Option<&'a [u8]> {
+fn header<'a>(letter: &'a broker::Outgoing, name: &str) -> Option<&'a [u8]> {
     let name = format!("{}{name}", dead_letter::PREFIX);
     let found = letter.headers.iter().find(|(key, _)| *key == name);
     found.and_then(|(_, value)| value.as_deref())
@@ -452,4 +453,41 @@ async fn content_that_is_dropped_skipped_or_delivered_is_counted_as_that() {
         })
         .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_log_tells_waits_behind_records_that_are_held() {
+    let bench = bench(min_age(5000), |_| {});
+    ages(&bench.broker, &[6000, 0]);
+    let mut peer = Peer::attach(&bench.handle, 1, 100).await;
+    let got = peer.records(1).await;
+    bench
+        .broker
+        .tell(0, |generation, seek| broker::Event::Gone {
+            generation,
+            seek,
+            oldest: Position::new(10),
+        });
+    bench
+        .broker
+        .tell(0, |generation, seek| broker::Event::AtEnd {
+            generation,
+            seek,
+            position: Position::new(12),
+        });
+    peer.settle(got[0].lane, 0, 0, Verdict::Acked).await;
+    eventually(&bench.broker, "L2: up to what is held", |state| {
+        state.committed.get(&0) == Some(&1)
+    })
+    .await;
+    assert_eq!(bench.handle.counts().lost, 0, "1 is held, not lost");
+    let got = peer.records(1).await;
+    assert_eq!(offsets(&got), [1]);
+    peer.settle(got[0].lane, 1, 1, Verdict::Acked).await;
+    eventually(&bench.broker, "the end of the log", |state| {
+        state.committed.get(&0) == Some(&12)
+    })
+    .await;
+    let counts = counted(&bench.handle, |counts| counts.lost > 0).await;
+    assert_eq!(counts.lost, 8, "2 to 9");
 }

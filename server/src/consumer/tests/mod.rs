@@ -24,6 +24,7 @@ mod intake;
 mod key_order;
 mod lane_order;
 mod leases;
+mod log;
 mod ownership;
 mod resume;
 mod stop;

@@ -248,6 +248,7 @@ impl Run {
             start: Some(at(position)),
             committed: committed.is_some(),
             metadata,
+            anew: None,
         })
     }
 

@@ -13,9 +13,13 @@ fn fc_69_the_floor_stands_at_the_slowest() {
     bench.all_take(&[A, B]);
     bench.ack(A, 0, 9).ack(B, 0, 3).drain(0);
     let effects: Vec<Effect> = std::iter::from_fn(|| bench.lane.poll_effect()).collect();
-    let at_four =
-        |effect: &Effect| matches!(effect, Effect::Commit { position, .. } if position.get() == 4);
-    assert!(effects.iter().any(at_four), "{effects:?}");
+    let mut commits = Vec::new();
+    for effect in &effects {
+        if let Effect::Commit { position, .. } = effect {
+            commits.push(position.get());
+        }
+    }
+    assert_eq!(commits, [4], "{effects:?}");
     assert_eq!(effects.last(), Some(&Effect::Drained));
 }
 

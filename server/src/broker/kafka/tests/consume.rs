@@ -311,3 +311,41 @@ async fn dropped_handle_closes_the_consumer() {
     }
     assert!(matches!(last, Some(Event::Closed)));
 }
+
+// A lane that is granted nothing leaves its records in the queue while statistics
+// already tell the log's end: it must not be told before them.
+#[tokio::test]
+async fn end_of_the_log_is_told_after_the_records_before_it() {
+    let mock = mock(TOPIC, 1);
+    let bootstrap = mock.bootstrap_servers();
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
+    );
+    let lane = member.lane().await;
+    member.grant(lane.generation, 100);
+    let end = |event| match event {
+        Event::AtEnd { position, .. } => Some(position.get()),
+        _ => None,
+    };
+    assert_eq!(member.until(end).await, 0);
+    member.consumer.withdraw(lane.generation);
+    fill(&bootstrap, TOPIC, 0, 0..10).await;
+    let head = |event| match event {
+        Event::Heads(heads) => heads.first().map(|(_, head)| head.get()),
+        _ => None,
+    };
+    while member.until(head).await < 10 {}
+    let mut contacts = 0;
+    member
+        .until(|event| {
+            assert!(!matches!(event, Event::AtEnd { .. }), "{event:?}");
+            contacts += u32::from(matches!(event, Event::Contact { .. }));
+            (contacts == 3).then_some(())
+        })
+        .await;
+    member.grant(lane.generation, 100);
+    assert_eq!(member.offsets(10).await.len(), 10);
+    assert_eq!(member.until(end).await, 10);
+    member.close().await;
+}

@@ -91,14 +91,42 @@ async fn fail_holds_the_lane_and_reads_nothing() {
 }
 
 #[tokio::test]
-async fn position_beyond_the_log_resumes_at_the_oldest_record() {
+async fn position_beyond_the_log_begins_a_new_lane_at_the_oldest_record() {
     let mock = mock(TOPIC, 1);
     let bootstrap = mock.bootstrap_servers();
     fill(&bootstrap, TOPIC, 0, 0..5).await;
     commit(&bootstrap, GROUP, TOPIC, 0, 1000);
     let mut member = Member::join(&bootstrap, &subscription(&[TOPIC], GROUP, StartAt::Latest));
+    let old = member.lane().await;
+    assert_eq!(old.start.unwrap().get(), 1000);
+    member.grant(old.generation, 10);
+    let gone = member
+        .until(|event| match event {
+            Event::Revoked(generations) => Some(generations),
+            _ => None,
+        })
+        .await;
+    assert_eq!(gone, [old.generation]);
     let lane = member.lane().await;
+    assert_ne!(lane.generation, old.generation);
+    assert_eq!((lane.start.unwrap().get(), lane.committed), (0, false));
+    assert!(lane.anew.unwrap().contains("position 1000"));
     member.grant(lane.generation, 10);
     assert_eq!(member.offsets(5).await, [0, 1, 2, 3, 4]);
+    member.close().await;
+}
+
+#[tokio::test]
+async fn partition_without_a_position_in_a_topic_that_is_read_begins_at_its_oldest_record() {
+    let mock = mock(TOPIC, 2);
+    let bootstrap = mock.bootstrap_servers();
+    fill(&bootstrap, TOPIC, 0, 0..5).await;
+    fill(&bootstrap, TOPIC, 1, 0..5).await;
+    commit(&bootstrap, GROUP, TOPIC, 0, 4);
+    let mut member = Member::join(&bootstrap, &subscription(&[TOPIC], GROUP, StartAt::Latest));
+    let lanes = member.lanes(2).await;
+    let starts: Vec<u64> = lanes.iter().map(|l| l.start.unwrap().get()).collect();
+    assert_eq!(starts, [4, 0]);
+    assert!(lanes[0].committed && !lanes[1].committed);
     member.close().await;
 }

@@ -217,12 +217,19 @@ impl Member {
         }
     }
 
-    /// Whether nothing but news of the cluster comes for a while.
+    /// Whether nothing but news of the cluster and its logs comes for a while.
     pub(in crate::broker::kafka) async fn quiet(&mut self, how_long: Duration) -> bool {
+        let end = tokio::time::Instant::now() + how_long;
         loop {
-            match timeout(how_long, self.events.recv()).await {
+            match tokio::time::timeout_at(end, self.events.recv()).await {
                 Err(_) => return true,
-                Ok(Some(Event::Cluster(_))) => {}
+                Ok(Some(
+                    Event::Cluster(_)
+                    | Event::Contact { .. }
+                    | Event::Heads(_)
+                    | Event::Prefetch { .. }
+                    | Event::AtEnd { .. },
+                )) => {}
                 Ok(_) => return false,
             }
         }

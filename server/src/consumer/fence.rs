@@ -1,0 +1,77 @@
+//! The self-fence of a subscription: what follows when its group falls silent.
+//!
+//! Boundary: when that is, [`ackgate_lane::Fence`] decides; here it is told to lanes,
+//! subscribers and the log.
+
+use std::time::Duration;
+
+use ackgate_lane::{Standing, Time};
+
+use super::{
+    driver::Driver,
+    handle::{LaneLabel, NoticeKind, Outbound},
+    inputs::notice,
+};
+
+impl Driver {
+    /// The group's coordinator last answered `age` ago.
+    pub(super) fn heard_of_group(&mut self, age: Duration) {
+        let now = self.now();
+        self.fence.heard(Time(now.0.saturating_sub(age)));
+    }
+
+    /// Stops handing out, takes everything back, or goes on.
+    pub(super) fn step_fence(&mut self, now: Time) {
+        if self.lanes.len() == 0 {
+            return;
+        }
+        let Some(standing) = self.fence.poll(now) else {
+            return;
+        };
+        let silent = self.fence.silence(now).as_secs();
+        let name = &self.parts.subscription.name;
+        let (kind, detail) = match standing {
+            Standing::Sound => {
+                tracing::info!(subscription = name, "the group answers again");
+                (NoticeKind::Recovered, "the group answers again".to_owned())
+            }
+            Standing::Doubtful => {
+                tracing::warn!(
+                    subscription = name,
+                    silent_s = silent,
+                    "the group does not answer: nothing new is handed out"
+                );
+                let detail = format!(
+                    "no answer from the group's coordinator for {silent} s: nothing new is \
+                     handed out until it answers"
+                );
+                (NoticeKind::Held, detail)
+            }
+            Standing::Fenced => {
+                tracing::error!(
+                    subscription = name,
+                    silent_s = silent,
+                    "the group has not answered for a whole session: what is out is void"
+                );
+                for generation in self.lanes.generations() {
+                    if let Some(entry) = self.lanes.touch(generation) {
+                        entry.lane.handle_fenced(now);
+                    }
+                }
+                let detail = format!(
+                    "no answer from the group's coordinator for {silent} s, a whole session: \
+                     what is out is void and comes again, here or from another gateway"
+                );
+                (NoticeKind::Fenced, detail)
+            }
+        };
+        self.announce_to_all(kind, &detail);
+    }
+
+    /// Tells every subscriber something that concerns all lanes.
+    pub(super) fn announce_to_all(&mut self, kind: NoticeKind, detail: &str) {
+        let everything = LaneLabel::everything();
+        self.subscribers
+            .announce(&Outbound::Lane(notice(everything, kind, None, detail)));
+    }
+}

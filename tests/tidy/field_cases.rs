@@ -1,0 +1,78 @@
+//! The index of field cases: every case has a test, and the test says so.
+
+use std::collections::BTreeSet;
+
+use super::{complain, tree};
+
+/// Cases that must be in the index: commit floor, rebalance, verdicts, order and
+/// broadcast, flow control.
+const REQUIRED: &[u32] = &[
+    1, 2, 3, 4, 6, 10, 11, 12, 16, 17, 18, 20, 21, 23, 26, 28, 29, 32, 33, 34, 35, 38, 39, 41, 42,
+    44, 64, 66, 68, 69, 70, 73, 74, 75, 77, 78, 80, 81,
+];
+
+/// A row of the index.
+struct Row {
+    id: String,
+    file: String,
+    test: String,
+}
+
+fn rows() -> Vec<Row> {
+    let index = tree::text("tests/field-cases.md");
+    let row = |line: &str| {
+        let id = line.strip_prefix("| FC-")?.split(' ').next()?;
+        let mut named = line.split('`').skip(1).step_by(2);
+        Some(Row {
+            id: format!("FC-{id}"),
+            file: named.next()?.to_owned(),
+            test: named.next()?.to_owned(),
+        })
+    };
+    index.lines().filter_map(row).collect()
+}
+
+/// The comment and attribute lines directly above a function.
+fn head<'a>(source: &'a str, test: &str) -> Option<Vec<&'a str>> {
+    let function = format!("fn {test}(");
+    let lines: Vec<&str> = source.lines().collect();
+    let at = lines.iter().position(|line| line.contains(&function))?;
+    let above = lines.get(..at)?.iter().rev();
+    let is_head = |line: &&&str| {
+        let line = line.trim_start();
+        line.starts_with("//") || line.starts_with('#')
+    };
+    Some(above.take_while(is_head).copied().collect())
+}
+
+#[test]
+fn field_case_has_a_test_that_cites_it() {
+    let mut complaints = Vec::new();
+    let rows = rows();
+    for row in &rows {
+        let Row { id, file, test } = row;
+        if !tree::exists(file) || file.is_empty() {
+            complaints.push(format!("{id}: there is no file {file:?}"));
+            continue;
+        }
+        match head(&tree::text(file), test) {
+            None => complaints.push(format!("{id}: {file} has no {test:?}")),
+            Some(head) => {
+                let cites = |line: &&str| {
+                    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+                    words.any(|word| word == id)
+                };
+                if !head.iter().any(cites) {
+                    complaints.push(format!("{id}: {test} does not cite it"));
+                }
+            }
+        }
+    }
+    let found: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    for id in REQUIRED.iter().map(|number| format!("FC-{number:02}")) {
+        if !found.contains(id.as_str()) {
+            complaints.push(format!("{id} has no row in tests/field-cases.md"));
+        }
+    }
+    complain(complaints);
+}

@@ -230,15 +230,20 @@ impl Driver {
             return;
         }
         self.subscribers.take(to.subscriber, total, first.alone);
+        self.hand_out_twice(to.subscriber, &batch);
+        // Its allowance says that the outbox has room.
+        let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
+    }
+
+    /// Nothing, unless a test has this bug switched on.
+    fn hand_out_twice(&self, to: Subscriber, batch: &OutboundBatch) {
         if mutation::is_on(Mutation::HandOutTwice) {
             for other in self.subscribers.ids() {
-                if other != to.subscriber {
+                if other != to {
                     let again = Outbound::Batch(batch.clone());
                     let _room = self.subscribers.tell(other, again);
                 }
             }
         }
-        // Its allowance says that the outbox has room.
-        let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
     }
 }

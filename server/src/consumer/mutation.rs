@@ -63,7 +63,7 @@ pub(super) fn verdict(verdict: Verdict) -> Verdict {
 /// Whatever anybody may have.
 pub(super) fn everything() -> Target {
     let (first, end) = (Offset::new(0), Position::new(1 << 40));
-    let range = OffsetRange::new(first, end).unwrap_or(OffsetRange::one(first));
+    let range = OffsetRange::new(first, end).unwrap_or_else(|| OffsetRange::one(first));
     Target {
         range,
         delivery: None,

@@ -19,6 +19,10 @@
     clippy::print_stderr,
     reason = "a trace and the words of a failing test are for whoever runs it"
 )]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "a reader of a history looks at few of its events"
+)]
 
 mod cluster;
 mod dice;

@@ -194,6 +194,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Takes an entry in.
+    #[allow(clippy::too_many_lines, reason = "one arm for each kind of event")]
     pub(super) fn learn(&mut self, event: &Event) {
         match event {
             Event::Appended {
@@ -272,6 +273,7 @@ impl<'a> Facts<'a> {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn learn_of_session(&mut self, event: &Event) {
         match event {
             Event::Opening {

@@ -11,6 +11,8 @@ pub mod filter;
 pub mod gateway;
 pub mod registry;
 pub mod session;
+#[cfg(test)]
+mod sim;
 pub mod telemetry;
 
 pub use gateway::Gateway;

@@ -47,6 +47,7 @@ const BOUNDARIES: &[Boundary] = &[
             "build.rs",
             "client/",
             "server/src/session/",
+            "server/src/sim/",
             "server/src/cli/",
             "server/src/gateway.rs",
             "tests/",
@@ -57,6 +58,7 @@ const BOUNDARIES: &[Boundary] = &[
         allowed: &[
             "client/",
             "server/src/session/",
+            "server/src/sim/",
             "server/src/cli/",
             "server/src/gateway.rs",
             // Only `RECORD_TAG` and the record itself: they are encoded as they are polled.

@@ -111,7 +111,11 @@ impl Lane {
                 State::Unread { .. } => {
                     lane.line_up(piece, slot, keys, |lane, part| lane.admit(part, slot))
                 }
-                State::Settled { .. } => lane.effects.skipped(piece),
+                State::Settled { .. } => {
+                    // Restored: the floor may pass it without anything settling anew.
+                    lane.commits.moved();
+                    lane.effects.skipped(piece);
+                }
                 State::Ready { .. }
                 | State::Behind
                 | State::Dispatched { .. }
@@ -167,15 +171,16 @@ impl Lane {
         }
     }
 
-    /// `range` was jumped over: what was to be read again there is gone.
+    /// `range` was jumped over: what was to be read again there is gone, and so is what
+    /// was refused after its body had gone with a seek.
     fn release_vanished(&mut self, range: OffsetRange) {
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.effects.lost(piece);
             }
         });
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.settle(piece, Outcome::Gone);
             }
         });
@@ -189,7 +194,7 @@ impl Lane {
                 lane.effects.lost(unseen);
             }
             from = piece.end();
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.effects.lost(piece);
             }
         });
@@ -197,7 +202,7 @@ impl Lane {
             self.effects.lost(unseen);
         }
         self.each_piece(range, |lane, piece, slot| {
-            if matches!(slot.state, State::Unread { .. }) {
+            if slot.state.needs_body() {
                 lane.settle(piece, Outcome::Gone);
             }
         });

@@ -147,7 +147,10 @@ impl Lane {
 
     fn may_seek(&self) -> bool {
         let counts = self.window.counts();
-        self.phase == Phase::Active && counts.in_flight == 0 && counts.given_up == 0
+        // A refusal above what is to be read again waits for that, and not the seek for
+        // it: its holder's late verdict has decided it, and its body comes again.
+        let pending = counts.given_up - counts.refused;
+        self.phase == Phase::Active && counts.in_flight == 0 && pending == 0
     }
 
     /// What happens to `piece`, at or above a failure.

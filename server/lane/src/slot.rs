@@ -194,6 +194,12 @@ impl State {
         }
     }
 
+    /// Whether its record is lost if a seek has taken its body and the log no longer
+    /// has it.
+    pub(crate) const fn needs_body(self) -> bool {
+        matches!(self, Self::Unread { .. } | Self::Refused { .. })
+    }
+
     /// Whether the record is given up and not settled yet.
     pub(crate) const fn is_given_up(self) -> bool {
         matches!(

@@ -57,6 +57,8 @@ pub(crate) struct Counts {
     pub(crate) unread: u64,
     /// Given up and not settled.
     pub(crate) given_up: u64,
+    /// The part of those that waits for what lies below.
+    pub(crate) refused: u64,
     /// Whose dead letter is being written.
     pub(crate) dead_lettering: u64,
     /// Waiting for an earlier record of their key.
@@ -82,6 +84,9 @@ impl Counts {
         }
         if state.is_given_up() {
             change(&mut self.given_up);
+        }
+        if matches!(state, State::Refused { .. }) {
+            change(&mut self.refused);
         }
         if matches!(state, State::Delayed { .. }) {
             change(&mut self.delayed);

@@ -1,7 +1,7 @@
 //! A session begins: who it is, whether it takes another one's place, and what it goes
 //! on with.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use ackgate_lane::{Generation, ResumeResult, Subscriber, Target, Time};
 
@@ -113,9 +113,9 @@ impl Driver {
         let lanes = if goes_on {
             self.lanes.by_partition()
         } else {
-            HashMap::new()
+            BTreeMap::new()
         };
-        let mut by_lane: HashMap<Generation, Vec<Target>> = HashMap::new();
+        let mut by_lane: BTreeMap<Generation, Vec<Target>> = BTreeMap::new();
         for held in manifest.held {
             let partition = TopicPartition {
                 topic: Arc::from(held.topic.as_str()),

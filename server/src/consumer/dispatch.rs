@@ -7,6 +7,7 @@ use super::{
     bodies::Size,
     driver::Driver,
     handle::{Outbound, OutboundBatch, Redelivered},
+    mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
 };
 
@@ -266,8 +267,21 @@ impl Driver {
             return;
         }
         self.subscribers.take(to.subscriber, total, first.alone);
+        self.hand_out_twice(to.subscriber, &batch);
         // Its allowance says that the outbox has room.
         let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));
+    }
+
+    /// Nothing, unless a test has this bug switched on.
+    fn hand_out_twice(&self, to: Subscriber, batch: &OutboundBatch) {
+        if mutation::is_on(Mutation::HandOutTwice) {
+            for other in self.subscribers.ids() {
+                if other != to {
+                    let again = Outbound::Batch(batch.clone());
+                    let _room = self.subscribers.tell(other, again);
+                }
+            }
+        }
     }
 }
 

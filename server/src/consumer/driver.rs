@@ -144,17 +144,10 @@ impl Driver {
         let mut orphaned = false;
         loop {
             let wake = self.parts.origin + self.next_wake().0;
+            // In this order, so that a run can be repeated exactly. Nobody starves: what
+            // comes before the sessions follows from what they said, and is bounded by it.
             tokio::select! {
-                // Without a handle left nobody speaks again: asking would spin.
-                count = self.inputs.recv_many(&mut inputs, PER_TURN), if !orphaned => {
-                    if count == 0 {
-                        orphaned = true;
-                        self.stop(std::time::Duration::ZERO);
-                    }
-                    for input in inputs.drain(..) {
-                        self.handle_input(input);
-                    }
-                }
+                biased;
                 count = self.membership.receive(&mut events, PER_TURN) => {
                     if count == 0 {
                         self.consumer_closed();
@@ -167,6 +160,16 @@ impl Driver {
                     if !self.letters.is_empty() =>
                 {
                     self.letter_answered(generation, offset, &result);
+                }
+                // Without a handle left nobody speaks again: asking would spin.
+                count = self.inputs.recv_many(&mut inputs, PER_TURN), if !orphaned => {
+                    if count == 0 {
+                        orphaned = true;
+                        self.stop(std::time::Duration::ZERO);
+                    }
+                    for input in inputs.drain(..) {
+                        self.handle_input(input);
+                    }
                 }
                 () = tokio::time::sleep_until(wake) => {}
             }

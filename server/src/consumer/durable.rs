@@ -4,7 +4,7 @@
 //! **Invariant**: each message that waits holds its place among the session's unread
 //! answers, so what is remembered is bounded by the places.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ackgate_lane::{
     Answer, Confirmation, Confirmed, Generation, OffsetRange, Subscriber, Time, Verdict,
@@ -47,7 +47,7 @@ struct Pending {
 /// All messages that wait.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
-    pending: HashMap<u64, Pending>,
+    pending: BTreeMap<u64, Pending>,
     last: u64,
 }
 

@@ -14,6 +14,7 @@ use super::{
     inputs::notice,
     lanes::Grant,
     metadata,
+    mutation::{self, Mutation},
 };
 use crate::broker::{self, Commit, ErrorKind, Placed};
 
@@ -123,7 +124,7 @@ impl Driver {
         };
         let commit = Commit {
             generation,
-            position,
+            position: mutation::position(position, entry.fetched),
             serial,
             metadata: entry.lane.commit_map(serial).map(metadata::write),
         };
@@ -186,6 +187,10 @@ impl Driver {
         };
         let producer = Arc::clone(producer);
         let offset = given_up.offset;
+        if mutation::is_on(Mutation::SettleBeforeDeadLetter) {
+            let stored = DeadLetterOutcome::Stored;
+            entry.lane.handle_dead_letter(now, offset, stored);
+        }
         self.letters.push(Box::pin(async move {
             let spare = letter.clone();
             let mut result = producer.produce(letter).await;

@@ -9,6 +9,7 @@ use super::{
     handle::{NoticeKind, Outbound, State},
     inputs::notice,
     membership::Revoke,
+    mutation::{self, Mutation},
 };
 use crate::{
     broker::{self, Assigned, Chunk, ClusterState, ErrorKind, Event},
@@ -139,6 +140,10 @@ impl Driver {
         self.leases_moved = true;
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
+                if mutation::is_on(Mutation::KeepLaneOverRevoke) {
+                    entry.drained = true;
+                    continue;
+                }
                 entry.lane.begin_drain(now, now.after(wait));
                 entry.gate.clear();
                 let news = notice(entry.label(), NoticeKind::Revoking, None, "");
@@ -152,6 +157,9 @@ impl Driver {
     /// Ends lanes. Those that were not drained in time give their credit back.
     pub(super) fn lanes_gone(&mut self, generations: &[Generation]) {
         let now = self.now();
+        if mutation::is_on(Mutation::KeepLaneOverRevoke) {
+            return;
+        }
         for generation in generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 entry.lane.begin_drain(now, now);

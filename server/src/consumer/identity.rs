@@ -4,7 +4,7 @@
 //! **Invariant**: a subscriber has one session at most, and its number while anything
 //! is out to it; nobody is remembered beyond what the driver asked for.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use ackgate_lane::{Subscriber, Time};
 
@@ -62,9 +62,9 @@ pub(super) struct Away {
 /// Names and sessions of one subscription.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    sessions: HashMap<Session, Subscriber>,
-    names: HashMap<Arc<str>, Subscriber>,
-    away: HashMap<Subscriber, Away>,
+    sessions: BTreeMap<Session, Subscriber>,
+    names: BTreeMap<Arc<str>, Subscriber>,
+    away: BTreeMap<Subscriber, Away>,
     last: u64,
 }
 

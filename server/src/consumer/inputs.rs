@@ -11,6 +11,7 @@ use super::{
         Confirm, Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
     },
     lanes::Note,
+    mutation::{self, Mutation},
     opening::Session,
 };
 
@@ -150,9 +151,27 @@ impl Driver {
             return;
         };
         let mut parts = Vec::with_capacity(1);
+        let verdict = mutation::verdict(verdict);
         entry
             .lane
             .handle_verdict(now, subscriber, target, verdict, &mut parts);
+        if mutation::is_on(Mutation::AcceptSuperseded) {
+            for other in self.subscribers.ids() {
+                if parts.iter().any(|p| p.result != VerdictResult::Applied) {
+                    parts.clear();
+                    let target = Target {
+                        delivery: None,
+                        ..target
+                    };
+                    entry
+                        .lane
+                        .handle_verdict(now, other, target, verdict, &mut parts);
+                }
+            }
+        }
+        if mutation::is_on(Mutation::HideProblems) {
+            return;
+        }
         if let Some(deeds) = deeds {
             deeds.note(entry.lane.generation(), lane, verdict, &parts);
         }

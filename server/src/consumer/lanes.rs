@@ -4,7 +4,7 @@
 mod whose;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -13,7 +13,7 @@ use ackgate_lane::{
     Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, metadata};
+use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation};
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
     config::{self, Delivery},
@@ -96,16 +96,16 @@ pub(super) struct Grant {
 /// All lanes owned now.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    entries: HashMap<Generation, Entry>,
+    entries: BTreeMap<Generation, Entry>,
     /// Lanes whose effects have to be looked at in this turn.
     dirty: Vec<Generation>,
     /// Lanes that may have something to hand out, in the order of their turns.
     queue: VecDeque<Generation>,
     timeouts: BTreeSet<(Time, Generation)>,
     /// Lanes by the number that subscribers know them by.
-    by_number: HashMap<u64, Generation>,
+    by_number: BTreeMap<u64, Generation>,
     /// The epoch of each lane that was ever here; as many as the topics' partitions.
-    epochs: HashMap<TopicPartition, Epoch>,
+    epochs: BTreeMap<TopicPartition, Epoch>,
     numbers: Numbers,
 }
 
@@ -289,6 +289,7 @@ impl Lanes {
             queued: false,
             timeout: None,
         };
+        mutation::number(number, generation.0);
         self.by_number.insert(number, generation);
         self.entries.insert(generation, entry);
         self.touch(generation);

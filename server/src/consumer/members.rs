@@ -3,12 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{Debt, Generation, Joined, OffsetRange, Subscriber, Time};
+use ackgate_lane::{Debt, Generation, Joined, OffsetRange, Subscriber, Time, Verdict};
 
 use super::{
     driver::Driver,
     handle::{Departure, NoticeKind, Outbound},
     inputs::notice,
+    mutation::{self, Mutation},
 };
 use crate::config::Delivery;
 
@@ -60,6 +61,12 @@ impl Driver {
                     entry.lane.commit_soon(now);
                 }
                 Departure::Lost => {
+                    if mutation::is_on(Mutation::AckOnLoss) {
+                        let target = mutation::everything();
+                        let (acked, mut parts) = (Verdict::Acked, Vec::new());
+                        let lane = &mut entry.lane;
+                        lane.handle_verdict(now, subscriber, target, acked, &mut parts);
+                    }
                     let debt = entry.lane.handle_subscriber_lost(now, subscriber);
                     if let (Some(debt), Delivery::Broadcast(sharing)) =
                         (debt, self.parts.subscription.delivery)

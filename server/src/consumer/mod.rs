@@ -28,6 +28,7 @@ mod leases;
 mod members;
 mod membership;
 mod metadata;
+pub(crate) mod mutation;
 mod opening;
 mod shape;
 mod shown;
@@ -37,6 +38,8 @@ mod tests;
 
 pub use budget::Budget;
 pub use counts::Counts;
+#[cfg(test)]
+pub(crate) use dead_letter::PREFIX as DEAD_LETTER_PREFIX;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,

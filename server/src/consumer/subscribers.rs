@@ -5,7 +5,7 @@
 
 mod presence;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ackgate_lane::{Generation, Subscriber, Time};
 use tokio::sync::{mpsc, oneshot};
@@ -15,6 +15,7 @@ use super::{
     drained::Taking,
     handle::{Credit, End, Outbound},
     identity::{Identities, Token},
+    mutation::{self, Mutation},
     opening::Session,
     shown::ShownSubscriber,
 };
@@ -81,7 +82,7 @@ struct Reservation {
 /// All attached subscribers, and those that are away.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    attached: HashMap<Subscriber, Attached>,
+    attached: BTreeMap<Subscriber, Attached>,
     identities: Identities,
     /// In the order of their turns: who got a batch goes to the end.
     turns: Vec<Subscriber>,
@@ -107,7 +108,8 @@ impl Attached {
     }
 
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
-        let records = self.credit.records.saturating_sub(self.out.records);
+        let more = u64::from(mutation::is_on(Mutation::ExceedCredit));
+        let records = (self.credit.records + more).saturating_sub(self.out.records);
         let bytes = self.credit.bytes.saturating_sub(self.out.bytes);
         // A record larger than the whole credit goes out alone.
         let fits = first_record <= bytes || self.out.records == 0;

@@ -143,6 +143,7 @@ impl Shared {
         transport: &writer::Transport,
     ) -> Outcome {
         let opening = tokio::select! {
+            biased;
             opening = handshake::receive(&mut input, &self.registry) => opening,
             () = transport.closed() => return Outcome::Gone,
         };
@@ -199,6 +200,7 @@ impl Shared {
             return Outcome::Refused(shutting_down());
         }
         let accepted = tokio::select! {
+            biased;
             accepted = heard => accepted,
             () = transport.closed() => return Outcome::Gone,
         };
@@ -218,8 +220,10 @@ impl Shared {
         let read = reader::run(input, &handle, session, opening.confirm, limits.stall);
         tokio::pin!(write);
         let (outcome, is_writing) = tokio::select! {
-            outcome = &mut write => (outcome, false),
+            // What it said last counts, also if it went right after.
+            biased;
             outcome = read => (outcome, true),
+            outcome = &mut write => (outcome, false),
         };
         goodbye.tell(outcome.departure()).await;
         tracing::debug!(session = session.0, ?outcome, "session ends");

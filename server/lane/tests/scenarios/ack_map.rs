@@ -190,6 +190,16 @@ fn a_map_of_another_position_is_not_used_and_begins_another_epoch() {
     assert_eq!(bench.ready_range(), Some((11, 14)));
 }
 
+/// Retention took what was unsettled below; without a commit the group would show lag
+/// until something new came.
+#[test]
+fn l7_the_floor_passes_restored_records_above_what_is_gone_and_is_committed() {
+    let mut bench = restored(policy(), 5, map(5, &[(6, 7), (36, 38)]));
+    bench.fetched(36, 38);
+    assert_eq!(bench.floor(), 39);
+    assert_eq!(bench.commits_until(2000), [39]);
+}
+
 #[test]
 fn what_was_restored_is_in_the_next_map_and_is_not_committed_again_by_itself() {
     let mut bench = restored(policy(), 10, map(10, &[(12, 13)]));

@@ -1,10 +1,10 @@
 //! Which lane is where and whose: for those that come back, and for leases.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ackgate_lane::{Epoch, Generation, Subscriber};
 
-use super::{Entry, Lanes};
+use super::{super::mutation, Entry, Lanes};
 use crate::broker::TopicPartition;
 
 impl Lanes {
@@ -13,13 +13,16 @@ impl Lanes {
         if let Some(entry) = self.entries.get_mut(&generation) {
             self.by_number.remove(&entry.number);
             entry.number = self.numbers.next();
+            mutation::number(entry.number, generation.0);
             self.by_number.insert(entry.number, generation);
         }
     }
 
     /// The lane of each partition, with its epoch.
-    pub(in crate::consumer) fn by_partition(&self) -> HashMap<TopicPartition, (Generation, Epoch)> {
-        let mut lanes = HashMap::new();
+    pub(in crate::consumer) fn by_partition(
+        &self,
+    ) -> BTreeMap<TopicPartition, (Generation, Epoch)> {
+        let mut lanes = BTreeMap::new();
         for (generation, entry) in &self.entries {
             let lane = (*generation, entry.lane.epoch());
             let known = lanes.entry(entry.partition.clone()).or_insert(lane);

@@ -111,7 +111,7 @@ impl Reference {
         } else if now >= until
             && self.life == Life::Active
             && self.in_flight() == 0
-            && self.given_up() == 0
+            && self.given_up() == self.count(|is| matches!(is, Is::Refused(..)))
         {
             let to = self.floor();
             self.rewind = Rewind::Seeking(to);

@@ -25,7 +25,7 @@ impl Reference {
                 if self
                     .records
                     .get(&gone)
-                    .is_some_and(|record| record.is == Is::Unread)
+                    .is_some_and(|record| matches!(record.is, Is::Unread | Is::Refused(..)))
                 {
                     self.did.push(Did::Lost(gone));
                     self.settle(gone, Outcome::Gone);

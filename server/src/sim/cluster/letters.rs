@@ -1,0 +1,127 @@
+//! Dead letters: slow, refused, or written although the answer says otherwise.
+
+use std::time::Duration;
+
+use super::{Node, Seen, log};
+use crate::{
+    broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
+    consumer::DEAD_LETTER_PREFIX,
+};
+
+/// What a dead letter says of its record.
+#[derive(Clone, Debug)]
+struct Letter {
+    partition: i32,
+    offset: u64,
+    cause: String,
+    attempts: u32,
+    deliveries: u32,
+    intact: bool,
+}
+
+/// Reads the provenance of a dead letter.
+fn decode_letter(record: &Outgoing) -> Option<Letter> {
+    let header = |name: &str| {
+        let name = format!("{DEAD_LETTER_PREFIX}{name}");
+        let found = record.headers.iter().find(|(key, _)| *key == name)?;
+        String::from_utf8(found.1.clone()?.to_vec()).ok()
+    };
+    let partition = header("partition")?.parse().ok()?;
+    let offset = header("offset")?.parse().ok()?;
+    let omitted = header("value-omitted").is_some();
+    Some(Letter {
+        partition,
+        offset,
+        cause: header("cause")?,
+        attempts: header("attempts")?.parse().ok()?,
+        deliveries: header("deliveries")?.parse().ok()?,
+        intact: omitted || record.value == Some(log::value(partition, offset)),
+    })
+}
+
+/// How a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stored,
+    TooLarge,
+    Refused,
+    /// Written, but the answer is lost.
+    Unheard,
+}
+
+impl Node {
+    fn fate(&self, letter: &Outgoing) -> (Fate, Duration) {
+        let mut state = self.cluster.state.lock();
+        let weather = state.weather.clone();
+        let takes = state.dice.ms(0, weather.letters_take);
+        let too_large = letter.value.is_some() && weather.letters_fail > 0 && state.dice.chance(4);
+        let fate = if too_large {
+            Fate::TooLarge
+        } else if !state.dice.chance(weather.letters_fail) {
+            Fate::Stored
+        } else if state.dice.chance(33) {
+            Fate::Unheard
+        } else {
+            Fate::Refused
+        };
+        (fate, takes)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.cluster.state.lock().dead.contains(&self.gateway)
+    }
+
+    async fn write(self, record: Outgoing) -> Result<Placed, Error> {
+        let letter = decode_letter(&record).expect("a dead letter says whose it is");
+        let (fate, takes) = self.fate(&record);
+        let reached = self.cluster.reach(Duration::from_secs(20)).await;
+        tokio::time::sleep(takes / 2).await;
+        if self.is_dead() {
+            return std::future::pending().await;
+        }
+        let fate = if reached { fate } else { Fate::Refused };
+        if matches!(fate, Fate::Stored | Fate::Unheard) {
+            self.cluster.history.push(Seen::LetterStored {
+                gateway: self.gateway,
+                partition: letter.partition,
+                offset: letter.offset,
+                cause: letter.cause,
+                attempts: letter.attempts,
+                deliveries: letter.deliveries,
+                intact: letter.intact,
+            });
+        }
+        tokio::time::sleep(takes / 2).await;
+        if self.is_dead() {
+            return std::future::pending().await;
+        }
+        self.cluster.history.push(Seen::LetterAnswered {
+            gateway: self.gateway,
+            partition: letter.partition,
+            offset: letter.offset,
+            stored: fate == Fate::Stored,
+        });
+        let error = |kind| Error {
+            kind,
+            detail: "as the dice fell".to_owned(),
+        };
+        match fate {
+            Fate::Stored => Ok(Placed {
+                partition: 0,
+                offset: 0,
+            }),
+            Fate::TooLarge => Err(error(ErrorKind::TooLarge)),
+            Fate::Refused | Fate::Unheard => Err(error(ErrorKind::Transient)),
+        }
+    }
+}
+
+impl Producer for Node {
+    fn produce(&self, record: Outgoing) -> Produced {
+        Box::pin(self.clone().write(record))
+    }
+
+    fn flushed(&self, _timeout: Duration) -> Flushed {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -192,22 +192,27 @@ impl State {
             // Others hear that their session has ended.
             gathered.watchers.extend(kept.map(|run| watcher.on(run)));
         }
-        gathered.extensions = std::mem::take(&mut self.gathered.extensions)
-            .into_iter()
-            .map(|((lane, first), extension)| {
-                let lane = renamed.get(&lane).copied().unwrap_or(lane);
-                ((lane, first), extension)
-            })
-            .collect();
+        gathered.extensions = std::mem::take(&mut self.gathered.extensions);
         gathered.credit = self.gathered.credit.take();
+        (self.out, self.held) = (held.len(), held);
+        (self.gathered, self.pending, self.lanes) = (gathered, pending, names);
+        self.rename(renamed);
+        lost
+    }
+
+    /// Lanes have other numbers than before the reconnect.
+    fn rename(&mut self, renamed: HashMap<u64, u64>) {
+        let now = |lane: u64| renamed.get(&lane).copied().unwrap_or(lane);
+        let extensions = std::mem::take(&mut self.gathered.extensions).into_iter();
+        self.gathered.extensions = extensions
+            .map(|((lane, first), extension)| ((now(lane), first), extension))
+            .collect();
+        let held = &self.held;
         self.renamed.retain(|_, lane| {
-            *lane = renamed.get(lane).copied().unwrap_or(*lane);
+            *lane = now(*lane);
             held.has_lane(*lane)
         });
         self.renamed.extend(renamed);
-        (self.out, self.held) = (held.len(), held);
-        (self.gathered, self.pending, self.lanes) = (gathered, pending, names);
-        lost
     }
 
     /// Forgets lanes of which nothing is in hand, if there are more than `many`.

@@ -34,6 +34,7 @@ mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use budget::Budget;
 pub use counts::Counts;

@@ -13,7 +13,7 @@ use ackgate_lane::{
     Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation};
+use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, told::Told};
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
     config::{self, Delivery},
@@ -75,15 +75,6 @@ pub(super) struct Entry {
     dirty: bool,
     queued: bool,
     timeout: Option<Time>,
-}
-
-/// What a log told of itself that the lane has not heard yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
-    /// It begins here now.
-    pub(super) oldest: Option<Position>,
-    /// It ends here.
-    pub(super) end: Option<Position>,
 }
 
 /// Records and bytes that may still be fetched.
@@ -178,22 +169,6 @@ impl Entry {
         self.told = Told::default();
         self.fetched = None;
         self.at_end = None;
-    }
-
-    /// Tells the lane what its log told, once it has heard of all records from before
-    /// that; `next` is about to be passed on, `None`: nothing is.
-    pub(super) fn hear_of_log(&mut self, now: Time, next: Option<Position>) {
-        let waits = self.gate.bytes() > 0;
-        let due = |at: &Position| match next {
-            Some(next) => next >= *at,
-            None => !waits,
-        };
-        if let Some(oldest) = self.told.oldest.take_if(|at| due(at)) {
-            self.lane.handle_gone(now, oldest);
-        }
-        if let Some(end) = self.told.end.take_if(|at| due(at)) {
-            self.lane.handle_end(now, end);
-        }
     }
 
     /// Keeps what was said about the records that a verdict applied to.

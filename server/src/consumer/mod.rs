@@ -35,6 +35,7 @@ mod shown;
 mod subscribers;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use budget::Budget;
 pub use counts::Counts;

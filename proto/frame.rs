@@ -38,6 +38,10 @@ impl EncodedBatch {
 }
 
 /// One message of the gateway to a subscriber.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "few are on their way at a time, and a box would be an allocation for each"
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// Anything but a batch.

@@ -6,7 +6,7 @@ use ackgate_proto::v1;
 use bytes::Bytes;
 
 use crate::{
-    Record,
+    Durable, Record,
     resume::LaneName,
     settler::{Answer, Run, Settler},
 };
@@ -49,6 +49,34 @@ impl Delivery {
     pub fn ack(mut self) {
         self.answered = true;
         self.origin.settler.ack(self.run());
+    }
+
+    /// Says that the record is done, and tells when that survives the loss of the gateway:
+    /// Kafka has it then, and nothing brings the record again. Needs
+    /// [`Confirm::Durable`](crate::Confirm::Durable). The verdict is given at once,
+    /// whether the result is awaited or not.
+    ///
+    /// ```no_run
+    /// # async fn example(delivery: ackgate_client::Delivery) {
+    /// match delivery.ack_durably().await {
+    ///     Ok(()) => println!("done for good"),
+    ///     Err(error) => println!("it may come again: {error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn ack_durably(mut self) -> Durable {
+        self.answered = true;
+        self.origin.settler.ack_durably(self.run())
+    }
+
+    /// As [`reject`](Self::reject), and tells when the record is dead-lettered for good.
+    pub fn reject_durably(mut self, code: impl Into<String>, reason: impl Into<String>) -> Durable {
+        self.answered = true;
+        let answer = Answer::Rejected {
+            code: code.into(),
+            reason: reason.into(),
+        };
+        self.origin.settler.answer_durably(self.run(), &answer)
     }
 
     /// Refuses the record for good: it becomes a dead letter now, with `code` (at

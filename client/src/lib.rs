@@ -95,9 +95,32 @@
 //!     .await
 //! # }
 //! ```
+//!
+//! # Until there is nothing left
+//!
+//! ```no_run
+//! # use ackgate_client::{Error, OnReject, Start, Subscriber, SubscriptionOptions};
+//! use futures::{StreamExt as _, TryStreamExt as _};
+//!
+//! # async fn example() -> Result<(), Error> {
+//! let options = SubscriptionOptions::new()
+//!     .start(Start::Earliest)
+//!     .on_reject(OnReject::Hold);
+//! let mut orders = Subscriber::ad_hoc("http://127.0.0.1:7654", "main", ["orders"], "nightly")
+//!     .options(options)
+//!     .until_drained()
+//!     .connect()
+//!     .await?;
+//! while let Some(delivery) = orders.try_next().await? {
+//!     delivery.ack();
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod batch;
 mod delivery;
+mod durable;
 mod error;
 mod held;
 mod options;
@@ -106,15 +129,18 @@ mod record;
 mod resume;
 mod session;
 mod settler;
+mod shape;
 mod stats;
 mod subscriber;
 mod writer;
 
 pub use batch::Batch;
 pub use delivery::Delivery;
+pub use durable::{Durable, NotDurable};
 pub use error::Error;
 pub use options::{Builder, Confirm};
 pub use record::{Record, TimestampType};
+pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};
 pub use subscriber::Subscriber;
 pub use tonic::Code;

@@ -6,7 +6,10 @@ use ackgate_proto::v1;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use tonic::transport::Endpoint;
 
-use crate::{Error, Subscriber};
+use crate::{
+    Error, Subscriber,
+    shape::{Batches, SubscriptionOptions},
+};
 
 const GIB: u64 = 1 << 30;
 const HOUR: Duration = Duration::from_hours(1);
@@ -23,6 +26,51 @@ pub enum Confirm {
     Problems,
     /// Also a confirmation of every verdict message that was applied.
     Applied,
+    /// Also a confirmation of every verdict message, once what it did survives the loss
+    /// of the gateway: for [`Delivery::ack_durably`](crate::Delivery::ack_durably). Each
+    /// message makes the gateway commit, so give many verdicts before one is awaited.
+    Durable,
+}
+
+/// What is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// A subscription of the gateway's configuration.
+    Named(String),
+    /// One that the configuration does not name.
+    AdHoc {
+        cluster: String,
+        topics: Vec<String>,
+        group: String,
+    },
+}
+
+impl Source {
+    fn check(&self) -> Result<(), Error> {
+        let given: &[(&'static str, bool)] = match self {
+            Self::Named(name) => &[("subscription", !name.is_empty())],
+            Self::AdHoc {
+                cluster,
+                topics,
+                group,
+            } => &[
+                ("cluster", !cluster.is_empty()),
+                ("topics", !topics.is_empty()),
+                ("group", !group.is_empty()),
+            ],
+        };
+        given
+            .iter()
+            .try_for_each(|(option, is_given)| check(*is_given, option, "must not be empty"))
+    }
+
+    /// For the log.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::AdHoc { group, .. } => group,
+        }
+    }
 }
 
 /// Options of a [`Subscriber`]; made by [`Subscriber::builder`].
@@ -30,13 +78,16 @@ pub enum Confirm {
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder {
     pub(crate) address: String,
-    pub(crate) subscription: String,
+    pub(crate) source: Source,
     pub(crate) subscriber_id: String,
     pub(crate) credit_records: u32,
     pub(crate) credit_bytes: u64,
     pub(crate) max_message_bytes: u64,
     pub(crate) ack_deadline: Option<Duration>,
     pub(crate) confirm: Confirm,
+    pub(crate) options: Option<SubscriptionOptions>,
+    pub(crate) batches: Option<Batches>,
+    pub(crate) until_drained: bool,
     pub(crate) filter: String,
     pub(crate) resumable: bool,
     pub(crate) takeover: bool,
@@ -54,16 +105,19 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn new(address: String, subscription: String) -> Self {
+    pub(crate) fn new(address: String, source: Source) -> Self {
         Self {
             address,
-            subscription,
+            source,
             subscriber_id: String::new(),
             credit_records: 8_192,
             credit_bytes: 32 << 20,
             max_message_bytes: 16 << 20,
             ack_deadline: None,
             confirm: Confirm::Problems,
+            options: None,
+            batches: None,
+            until_drained: false,
             filter: String::new(),
             resumable: true,
             takeover: false,
@@ -116,9 +170,32 @@ impl Builder {
         self
     }
 
+    /// Says what the subscriber asks of its subscription or relies on.
+    pub fn options(mut self, options: SubscriptionOptions) -> Self {
+        self.options = Some(options);
+        self
+    }
+
+    /// Sets what batches wait for.
+    pub fn batches(mut self, batches: Batches) -> Self {
+        self.batches = Some(batches);
+        self
+    }
+
+    /// Ends the stream once everything that the topics hold has been read and answered:
+    /// when every lane of the gateway has been read to its end and nothing is ready,
+    /// delayed or out for this subscriber. It then yields `None`, as after a close.
+    ///
+    /// Answer what is in hand: a delivery without a verdict keeps the stream open.
+    pub fn until_drained(mut self) -> Self {
+        self.until_drained = true;
+        self
+    }
+
     /// Sets which records are expected: an expression of at most 4096 bytes, as the
-    /// protocol describes it at `Open.filter`. Unless it is the subscription's own the
-    /// gateway refuses the stream. Without it, whatever the subscription has.
+    /// protocol describes it at `Open.filter`. Where subscribers share the records the
+    /// gateway refuses the stream unless it is the subscription's own; in a broadcast
+    /// each may have one. Without it, whatever the subscription has.
     pub fn filter(mut self, expression: impl Into<String>) -> Self {
         self.filter = expression.into();
         self
@@ -200,21 +277,7 @@ impl Builder {
     }
 
     fn checked(&self) -> Result<Endpoint, Error> {
-        let check = |holds: bool, option, problem: &str| {
-            if holds {
-                Ok(())
-            } else {
-                Err(Error::Option {
-                    option,
-                    problem: problem.to_owned(),
-                })
-            }
-        };
-        check(
-            !self.subscription.is_empty(),
-            "subscription",
-            "must not be empty",
-        )?;
+        self.source.check()?;
         check(
             self.subscriber_id.len() <= 256 && !self.subscriber_id.chars().any(char::is_control),
             "subscriber_id",
@@ -237,6 +300,8 @@ impl Builder {
             "ack_deadline",
             "100 ms to 1 h",
         )?;
+        let batches = self.batches.and_then(|it| it.problem());
+        check(batches.is_none(), "batches", batches.unwrap_or_default())?;
         check(self.filter.len() <= 4_096, "filter", "at most 4,096 bytes")?;
         check(
             !self.backoff_initial.is_zero() && self.backoff_initial <= self.backoff_max,
@@ -266,8 +331,25 @@ impl Builder {
     }
 
     pub(crate) fn open(&self) -> v1::Open {
+        let options = self.options.as_ref().map(SubscriptionOptions::wire);
+        let (subscription, ad_hoc, expect) = match &self.source {
+            Source::Named(name) => (name.clone(), None, options),
+            Source::AdHoc {
+                cluster,
+                topics,
+                group,
+            } => {
+                let ad_hoc = v1::AdHoc {
+                    cluster: cluster.clone(),
+                    topics: topics.clone(),
+                    group: group.clone(),
+                    options,
+                };
+                (String::new(), Some(ad_hoc), None)
+            }
+        };
         v1::Open {
-            subscription: self.subscription.clone(),
+            subscription,
             subscriber_id: self.subscriber_id.clone(),
             credit: Some(v1::Credit {
                 records: self.credit_records,
@@ -277,9 +359,14 @@ impl Builder {
             confirm: match self.confirm {
                 Confirm::Problems => v1::Confirm::Unspecified,
                 Confirm::Applied => v1::Confirm::Applied,
+                Confirm::Durable => v1::Confirm::Durable,
             }
             .into(),
             ack_deadline: self.ack_deadline.map(wire_duration),
+            batch: self.batches.map(Batches::wire),
+            until_drained: self.until_drained,
+            ad_hoc,
+            expect,
             filter: self.filter.clone(),
             resumable: self.resumable,
             ..v1::Open::default()
@@ -293,6 +380,17 @@ impl Builder {
             .with_max_delay(self.backoff_max)
             .without_max_times()
             .build()
+    }
+}
+
+fn check(holds: bool, option: &'static str, problem: &str) -> Result<(), Error> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::Option {
+            option,
+            problem: problem.to_owned(),
+        })
     }
 }
 

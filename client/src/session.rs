@@ -48,7 +48,7 @@ pub(crate) struct Context {
 /// How a session ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The subscriber said goodbye.
+    /// The subscriber said goodbye, or there is nothing left for it.
     Closed(Result<(), Error>),
     /// The gateway drained it, and everything was answered.
     Drained,
@@ -101,6 +101,7 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
         } else {
             max_verdicts
         },
+        close_timeout: context.options.close_timeout,
         beat: settings.lease_beat.and_then(interval),
     };
     let writing = tokio::spawn(writer::write(Arc::clone(settler), requests, terms));
@@ -122,6 +123,9 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
         context.current.forget();
     }
     settler.end(broken);
+    if let Some(waits) = settler.waits() {
+        waits.end();
+    }
     finish(writing).await;
     end
 }
@@ -188,7 +192,7 @@ async fn first(
     tracing::info!(
         session = opened.session,
         subscriber = opened.subscriber_id,
-        subscription = context.options.subscription,
+        subscription = context.options.source.name(),
         "subscribed"
     );
     context.current.opened(&opened);
@@ -232,6 +236,8 @@ impl Session<'_> {
                 Next::Failed(status) => return self.end(Error::from(status), begun),
                 Next::End if self.closing_until.is_some() => return End::Closed(Ok(())),
                 Next::End if self.draining => return End::Drained,
+                // With OK, and only so: an end without a status is an error.
+                Next::End if self.context.options.until_drained => return End::Closed(Ok(())),
                 Next::End => return self.end(Error::Ended, begun),
             };
             match response {
@@ -290,10 +296,19 @@ impl Session<'_> {
 
     fn settled(&self, settled: v1::Settled) {
         let counters = &self.context.counters;
-        if settled.answers.is_empty() && self.context.options.confirm == Confirm::Applied {
+        let confirms = match self.context.options.confirm {
+            Confirm::Problems => false,
+            Confirm::Applied | Confirm::Durable => true,
+        };
+        if settled.answers.is_empty() && confirms {
             add(&counters.confirmed, 1);
         }
+        let waits = self.context.settler.waits();
         for answer in settled.answers {
+            if let Some(waits) = waits {
+                let at = (answer.lane, answer.first_offset, answer.last_offset);
+                waits.problem(settled.sequence, at, ProblemKind::from(answer.result));
+            }
             let mut problem = Problem {
                 topic: String::new(),
                 partition: -1,
@@ -305,6 +320,9 @@ impl Session<'_> {
             self.context.settler.name_lane(answer.lane, &mut problem);
             tracing::debug!(?problem, "verdict changed nothing");
             counters.problem(problem);
+        }
+        if let Some(waits) = waits.filter(|_| !settled.more) {
+            waits.answered(settled.sequence);
         }
     }
 
@@ -325,6 +343,10 @@ impl Session<'_> {
     }
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once; a box would cost each message an allocation"
+)]
 enum Next {
     Message(v1::SubscribeResponse),
     End,

@@ -23,7 +23,8 @@ use futures::task::AtomicWaker;
 use tokio::{sync::Notify, time};
 
 use crate::{
-    Problem, ProblemKind,
+    Durable, Problem, ProblemKind,
+    durable::{Waits, Watcher},
     held::Held,
     resume::LaneName,
     stats::{Counters, add},
@@ -62,6 +63,8 @@ pub(crate) struct Gathered {
     pub(crate) answers: Vec<(Run, Answer)>,
     /// Latest extension of each run, by lane and first offset.
     pub(crate) extensions: BTreeMap<(u64, i64), (i64, Duration)>,
+    /// Who waits for what is in it to be durable.
+    pub(crate) watchers: Vec<Watcher>,
     /// A new credit.
     pub(crate) credit: Option<(u32, u64)>,
     /// Nothing follows: say goodbye.
@@ -81,6 +84,9 @@ pub(crate) struct Settler {
     counters: Arc<Counters>,
     flush_interval: Duration,
     flush_records: u64,
+    /// Messages of the session that are not confirmed, where durable confirmations were
+    /// asked for.
+    waits: Option<Waits>,
 }
 
 #[derive(Debug, Default)]
@@ -156,7 +162,12 @@ const fn follows(last: i64, first: i64) -> bool {
 }
 
 impl Settler {
-    pub(crate) fn new(counters: Arc<Counters>, interval: Duration, records: u64) -> Self {
+    pub(crate) fn new(
+        counters: Arc<Counters>,
+        interval: Duration,
+        records: u64,
+        durable: bool,
+    ) -> Self {
         Self {
             state: Mutex::default(),
             open: AtomicU64::new(0),
@@ -165,6 +176,7 @@ impl Settler {
             counters,
             flush_interval: interval,
             flush_records: records,
+            waits: durable.then(Waits::default),
         }
     }
 
@@ -175,6 +187,39 @@ impl Settler {
                 gathered.acks.push(run);
             }
         });
+    }
+
+    /// Takes an ack and says when it is durable.
+    pub(crate) fn ack_durably(&self, run: Run) -> Durable {
+        self.watched(run, |gathered, run| gathered.acks.push(run))
+    }
+
+    /// Takes another verdict and says when it is durable.
+    pub(crate) fn answer_durably(&self, run: Run, answer: &Answer) -> Durable {
+        self.watched(run, |gathered, run| {
+            gathered.answers.push((run, answer.clone()))
+        })
+    }
+
+    fn watched(&self, run: Run, mut push: impl FnMut(&mut Gathered, Run)) -> Durable {
+        let Some(_) = &self.waits else {
+            self.gather(run, push);
+            return Durable::not_asked();
+        };
+        let (durable, watcher) = Durable::of(run);
+        // Of what came too late nothing is gathered, and the wait ends with this.
+        let mut watcher = Some(watcher);
+        self.gather(run, |gathered, part| {
+            push(gathered, part);
+            let watcher = watcher.take().map(|of| of.on(part));
+            gathered.watchers.extend(watcher);
+        });
+        durable
+    }
+
+    /// The messages that are not confirmed, where that was asked for.
+    pub(crate) const fn waits(&self) -> Option<&Waits> {
+        self.waits.as_ref()
     }
 
     /// Takes another verdict.

@@ -38,7 +38,7 @@ pub struct Stats {
     pub discarded: u64,
     /// Sessions opened after the first one.
     pub reconnects: u64,
-    /// Verdict messages that the gateway confirmed as applied in full.
+    /// Verdict messages that the gateway confirmed as applied, or durable, in full.
     pub confirmed: u64,
     /// Problems reported by the gateway, by kind in the order of [`ProblemKind::ALL`].
     pub problems: [u64; ProblemKind::ALL.len()],

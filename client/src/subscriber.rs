@@ -17,8 +17,8 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use crate::{
-    Batch, Builder, Delivery, Error, Problem, Stats, reconnect, session::Context, settler::Settler,
-    stats::Counters,
+    Batch, Builder, Confirm, Delivery, Error, Problem, Stats, options::Source, reconnect,
+    session::Context, settler::Settler, stats::Counters,
 };
 
 /// Time that the reader has beyond the close timeout to come to an end.
@@ -63,7 +63,24 @@ impl Subscriber {
     /// Begins to describe a subscriber of `subscription` at the gateway `address`,
     /// a URI such as `http://127.0.0.1:7654`.
     pub fn builder(address: impl Into<String>, subscription: impl Into<String>) -> Builder {
-        Builder::new(address.into(), subscription.into())
+        Builder::new(address.into(), Source::Named(subscription.into()))
+    }
+
+    /// Begins to describe a subscriber of `topics` on the gateway's `cluster` with the
+    /// consumer group `group`, where the gateway's configuration allows it. Subscribers
+    /// with the same cluster, group and set of topics share them, whatever the order.
+    pub fn ad_hoc(
+        address: impl Into<String>,
+        cluster: impl Into<String>,
+        topics: impl IntoIterator<Item = impl Into<String>>,
+        group: impl Into<String>,
+    ) -> Builder {
+        let source = Source::AdHoc {
+            cluster: cluster.into(),
+            topics: topics.into_iter().map(Into::into).collect(),
+            group: group.into(),
+        };
+        Builder::new(address.into(), source)
     }
 
     /// Subscribes with default options; see [`Builder::connect`].
@@ -89,6 +106,7 @@ impl Subscriber {
             Arc::clone(&counters),
             options.flush_interval,
             options.flush_records,
+            options.confirm == Confirm::Durable,
         ));
         let context = Context {
             options,

@@ -9,6 +9,7 @@ use tokio::{sync::mpsc, time};
 use v1::subscribe_request::Request;
 
 use crate::{
+    durable::Watcher,
     options::wire_duration,
     settler::{Answer, Gathered, Run, Settler},
     stats::{Counters, add},
@@ -34,6 +35,8 @@ pub(crate) struct Terms {
     /// The settler's number of it.
     pub(crate) session: u64,
     pub(crate) max_verdicts: usize,
+    /// How long the goodbye may take.
+    pub(crate) close_timeout: Duration,
     /// How often to give a sign of life.
     pub(crate) beat: Option<Duration>,
 }
@@ -71,10 +74,25 @@ pub(crate) async fn write(
                 continue;
             }
         };
-        let Some(gathered) = gathered else { return };
+        let Some(mut gathered) = gathered else { return };
         let close = gathered.close;
+        let mut watchers = std::mem::take(&mut gathered.watchers);
         let mut open = true;
         for (request, tally) in messages.build(gathered) {
+            if let Some(waits) = settler.waits() {
+                match &request {
+                    Request::Settle(settle) => {
+                        waits.open(settle.sequence, of(settle, &mut watchers));
+                    }
+                    // The goodbye ends all waits, so it waits for them, but for its own time.
+                    Request::Close(_) if open => waits.idle(terms.close_timeout / 2).await,
+                    Request::Close(_)
+                    | Request::Open(_)
+                    | Request::Credit(_)
+                    | Request::Extend(_)
+                    | Request::Beat(_) => {}
+                }
+            }
             let message = v1::SubscribeRequest {
                 request: Some(request),
             };
@@ -85,6 +103,27 @@ pub(crate) async fn write(
             return;
         }
     }
+}
+
+/// Takes those who wait for a verdict in `settle`.
+fn of(settle: &v1::Settle, watchers: &mut Vec<Watcher>) -> Vec<Watcher> {
+    let mut runs: Vec<(u64, i64, i64)> = settle
+        .verdicts
+        .iter()
+        .map(|verdict| {
+            let first = verdict.first_offset;
+            (verdict.lane, first, verdict.last_offset.unwrap_or(first))
+        })
+        .collect();
+    runs.sort_unstable();
+    let (his, others) = std::mem::take(watchers).into_iter().partition(|watcher| {
+        let Run { lane, first, .. } = watcher.run;
+        let after = runs.partition_point(|run| (run.0, run.1) <= (lane, first));
+        let run = after.checked_sub(1).and_then(|at| runs.get(at));
+        run.is_some_and(|run| run.0 == lane && first <= run.2)
+    });
+    *watchers = others;
+    his
 }
 
 /// Builds messages of one session, numbering those that are answered.

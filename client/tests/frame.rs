@@ -94,6 +94,7 @@ fn message_frame_has_the_bytes_of_its_response() {
         Response::Settled(v1::Settled {
             sequence: 9,
             answers: Vec::new(),
+            more: false,
         }),
         Response::Drain(v1::Drain { deadline: None }),
     ];

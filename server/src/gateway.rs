@@ -4,19 +4,20 @@
 //! **Boundary**: wiring only. Configuration comes in as a value; who asks for the
 //! stop is the caller's affair.
 
-use std::{collections::HashMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use ackgate_proto::server::gateway_service_server::GatewayServiceServer;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::Instant};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Server, server::TcpIncoming};
 
 use crate::{
     broker::{
-        self, Producer,
+        self, ErrorKind, Producer,
         kafka::{KafkaConnect, KafkaProducer},
     },
     config::{Cluster, Config, Listen, Shutdown, Subscription},
-    consumer::{self, Budget, Handle, Input, Parts, Wall},
+    consumer::{Budget, Handle, Input},
+    registry::{Closing, Made, Make, Registry, Source},
     session::{Gate, Service},
 };
 
@@ -49,17 +50,9 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// A subscription names a cluster that is not configured.
-    #[error("subscriptions.{subscription}.cluster = {cluster:?}: no such cluster")]
-    NoCluster {
-        /// The subscription.
-        subscription: String,
-        /// The name it gives.
-        cluster: String,
-    },
-    /// The client library refuses the settings of a dead-letter producer.
-    #[error("subscriptions.{subscription}.dead_letter: {source}")]
-    Producer {
+    /// The client library refuses the settings of a subscription's clients.
+    #[error("subscriptions.{subscription}: {source}")]
+    Subscription {
         /// The subscription.
         subscription: String,
         /// The library's answer.
@@ -78,8 +71,67 @@ pub struct Gateway {
     listener: TcpListener,
     address: SocketAddr,
     gate: Gate,
-    subscriptions: HashMap<String, Handle>,
-    producers: Vec<Arc<KafkaProducer>>,
+    registry: Registry,
+}
+
+/// Makes the clients of subscriptions for Kafka.
+#[derive(Debug)]
+struct Kafka {
+    clusters: Vec<Cluster>,
+    /// Bytes that one consumer may fetch ahead.
+    prefetch: Prefetch,
+}
+
+/// What one consumer may fetch ahead of its lanes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefetch {
+    declared: u64,
+    ad_hoc: u64,
+}
+
+impl Prefetch {
+    /// Shares out a part of the memory, whatever runs: as many ad hoc subscriptions as
+    /// are allowed have one half of it.
+    fn of(config: &Config) -> Self {
+        let all = config.memory_bytes / PREFETCH_PART;
+        let declared = config.subscriptions.len().max(1) as u64;
+        match &config.ad_hoc {
+            None => Self {
+                declared: all / declared,
+                ad_hoc: 0,
+            },
+            Some(ad_hoc) => Self {
+                declared: all / 2 / declared,
+                ad_hoc: all / 2 / (ad_hoc.max_subscriptions.max(1) as u64),
+            },
+        }
+    }
+}
+
+impl Make for Kafka {
+    fn make(&self, subscription: &Subscription, source: Source) -> Result<Made, broker::Error> {
+        let mut clusters = self.clusters.iter();
+        let cluster = clusters.find(|it| it.name == subscription.cluster);
+        let cluster = cluster.ok_or_else(|| broker::Error {
+            kind: ErrorKind::Operator,
+            detail: format!("no cluster is called {:?}", subscription.cluster),
+        })?;
+        let producer = match &subscription.dead_letter {
+            None => None,
+            Some(dead_letter) => {
+                let producer = KafkaProducer::new(cluster, &dead_letter.producer_properties)?;
+                Some(Arc::new(producer) as Arc<dyn Producer>)
+            }
+        };
+        let prefetch = match source {
+            Source::Declared => self.prefetch.declared,
+            Source::AdHoc => self.prefetch.ad_hoc,
+        };
+        Ok(Made {
+            connect: Arc::new(KafkaConnect::new(cluster, subscription).within(prefetch)),
+            producer,
+        })
+    }
 }
 
 impl Gateway {
@@ -93,35 +145,28 @@ impl Gateway {
         let listen_error = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
-        let budget = Budget::new(config.memory_bytes);
-        let readers = config.subscriptions.len().max(1) as u64;
-        let prefetch = config.memory_bytes / PREFETCH_PART / readers;
-        let origin = Instant::now();
-        let mut subscriptions = HashMap::new();
-        let mut producers = Vec::new();
-        for subscription in config.subscriptions {
-            let cluster = find_cluster(&config.clusters, &subscription)?;
-            let producer = dead_letter_producer(cluster, &subscription)?;
-            producers.extend(producer.clone());
-            let subscription = Arc::new(subscription);
-            let handle = consumer::spawn(Parts {
-                subscription: Arc::clone(&subscription),
-                connect: Arc::new(KafkaConnect::new(cluster, &subscription).within(prefetch)),
-                producer: producer.map(|producer| producer as Arc<dyn Producer>),
-                budget: budget.clone(),
-                origin,
-                wall: Wall::system(),
-            });
-            subscriptions.insert(subscription.name.clone(), handle);
-        }
+        let kafka = Kafka {
+            clusters: config.clusters.clone(),
+            prefetch: Prefetch::of(&config),
+        };
+        let registry = Registry::start(
+            config.subscriptions,
+            config.ad_hoc,
+            &config.clusters,
+            Budget::new(config.memory_bytes),
+            Arc::new(kafka),
+        )
+        .map_err(|(subscription, source)| Error::Subscription {
+            subscription,
+            source,
+        })?;
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
             listener,
             address,
             gate: Gate::default(),
-            subscriptions,
-            producers,
+            registry,
         })
     }
 
@@ -144,14 +189,13 @@ impl Gateway {
             shutdown,
             listener,
             gate,
-            subscriptions,
-            producers,
+            registry,
             address,
         } = self;
-        let service = Service::new(subscriptions.clone(), gate.clone(), listen.ping_interval);
+        let service = Service::new(registry.clone(), gate.clone(), listen.ping_interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, connections_end);
-        tracing::info!(%address, subscriptions = subscriptions.len(), "listening");
+        tracing::info!(%address, subscriptions = registry.declared(), "listening");
         tokio::select! {
             ended = &mut server => return flatten(ended),
             () = stop => {}
@@ -161,6 +205,10 @@ impl Gateway {
             shutdown.drain
         );
         gate.close();
+        let Closing {
+            subscriptions,
+            producers,
+        } = registry.close();
         stop_drivers(subscriptions, &shutdown).await;
         close_producers(producers, shutdown.close).await;
         // Dropped or sent, the receiver resolves either way.
@@ -175,36 +223,6 @@ impl Gateway {
         tracing::info!("stopped");
         Ok(())
     }
-}
-
-fn find_cluster<'a>(
-    clusters: &'a [Cluster],
-    subscription: &Subscription,
-) -> Result<&'a Cluster, Error> {
-    clusters
-        .iter()
-        .find(|cluster| cluster.name == subscription.cluster)
-        .ok_or_else(|| Error::NoCluster {
-            subscription: subscription.name.clone(),
-            cluster: subscription.cluster.clone(),
-        })
-}
-
-fn dead_letter_producer(
-    cluster: &Cluster,
-    subscription: &Subscription,
-) -> Result<Option<Arc<KafkaProducer>>, Error> {
-    let Some(dead_letter) = &subscription.dead_letter else {
-        return Ok(None);
-    };
-    let producer =
-        KafkaProducer::new(cluster, &dead_letter.producer_properties).map_err(|source| {
-            Error::Producer {
-                subscription: subscription.name.clone(),
-                source,
-            }
-        })?;
-    Ok(Some(Arc::new(producer)))
 }
 
 type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
@@ -231,7 +249,7 @@ fn serve(
 }
 
 /// All drivers drain at the same time and leave their groups.
-async fn stop_drivers(subscriptions: HashMap<String, Handle>, shutdown: &Shutdown) {
+async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown) {
     let limit = shutdown.drain + shutdown.close + LEAVE_MARGIN;
     let stops = subscriptions
         .into_iter()
@@ -251,8 +269,8 @@ async fn stop_drivers(subscriptions: HashMap<String, Handle>, shutdown: &Shutdow
     futures::future::join_all(stops).await;
 }
 
-async fn close_producers(producers: Vec<Arc<KafkaProducer>>, limit: Duration) {
-    let closes = producers.into_iter().map(|producer| producer.close(limit));
+async fn close_producers(producers: Vec<Arc<dyn Producer>>, limit: Duration) {
+    let closes = producers.iter().map(|producer| producer.flushed(limit));
     futures::future::join_all(closes).await;
 }
 

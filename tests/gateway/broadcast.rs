@@ -22,7 +22,6 @@ pub(crate) fn cases() -> Vec<Case> {
         embedded: failure_comes_again_only_to_who_failed,
             rejection_is_one_dead_letter_with_its_counts,
             lost_subscriber_is_counted_out_after_its_grace,
-            name_is_attached_once,
             goodbye_leaves_what_is_owed_to_the_others;
     ]
 }
@@ -238,20 +237,6 @@ async fn lost_subscriber_is_counted_out_after_its_grace(stage: Stage) {
         assert_eq!((event.first_offset, event.last_offset), (Some(1), Some(4)));
     }
     stage.commits(&topic, 0, 5).await;
-}
-
-async fn name_is_attached_once(stage: Stage) {
-    let topic = stage.topic("orders", 1).await;
-    numbers(&stage, &topic, 1).await;
-    let gateway = stage.gateway(&[broadcast(&stage, &topic, 1)]).await;
-    let mut first = attach(&gateway, "audit").await;
-    first.record().await;
-    let status = attach(&gateway, "audit").await.status().await;
-    assert_eq!(status.code(), Code::AlreadyExists, "{status:?}");
-    assert_eq!(reason(&status), "ALREADY_ATTACHED");
-    // Once the first has gone, the name is free.
-    first.close().await;
-    assert_eq!(attach(&gateway, "audit").await.record().await.offset, 0);
 }
 
 async fn goodbye_leaves_what_is_owed_to_the_others(stage: Stage) {

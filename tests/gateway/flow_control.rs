@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use ackgate_proto::v1::{Credit, Outcome, Settle, SubscribeRequest, subscribe_request::Request};
 
-use crate::support::{Case, Gateway, Outgoing, Stage, Stream, cases, throughout};
+use crate::support::{
+    Case, Gateway, Outgoing, Stage, Stream, Subscription, cases, connection, throughout,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
@@ -15,7 +17,8 @@ pub(crate) fn cases() -> Vec<Case> {
             record_above_the_whole_credit_comes_alone,
             single_record_is_pushed_at_once,
             subscriber_that_reads_may_settle_each_record_alone,
-            subscriber_that_takes_nothing_is_given_up;
+            subscriber_that_takes_nothing_is_given_up,
+            stream_that_stops_reading_leaves_its_connection_to_others;
         kafka: subscriber_that_never_reads_costs_bounded_memory;
     ]
 }
@@ -167,9 +170,13 @@ async fn subscriber_that_never_reads_costs_bounded_memory(stage: Stage) {
         .subscription(&topic)
         .set("window.records", "24000")
         .set("window.span", "24000")
-        .set("window.bytes", "\"8MiB\"");
-    let top = "memory = \"32MiB\"";
-    let gateway = Gateway::start_with(&stage, &[subscription], top).await;
+        .set("window.bytes", "\"8MiB\"")
+        .ack_deadline(Duration::from_secs(600));
+    let busy = stage.topic("busy", 1).await;
+    let other = Subscription::new("busy", &busy.name, &stage.named("busy-group"))
+        .set("window.bytes", "\"1MiB\"");
+    let top = "memory = \"32MiB\"\nlog.filter = \"ackgate=debug,info\"";
+    let gateway = Gateway::start_with(&stage, &[subscription, other], top).await;
     let before = gateway.memory();
 
     // 240 MB of credit against a client that takes nothing off its socket.
@@ -192,6 +199,17 @@ async fn subscriber_that_never_reads_costs_bounded_memory(stage: Stage) {
         }
     })
     .await;
+
+    gateway.logs("lane is not fetched for want of memory").await;
+
+    // Others have what is theirs all the while.
+    let mut neighbour = Stream::open(gateway.address, Stream::hello("busy")).await;
+    for round in 0..20 {
+        numbers(&stage, &busy, 50).await;
+        let got = neighbour.records(50).await;
+        assert_eq!(got[0].offset, round * 50);
+        neighbour.answer_all(&got, Outcome::Acked).await;
+    }
 
     // It was only slow: everything it has missed is there when it reads.
     let first = deaf.records(100).await;
@@ -250,4 +268,35 @@ async fn subscriber_that_takes_nothing_is_given_up(stage: Stage) {
     }
     stage.commits(&topic, 0, 80).await;
     drop(deaf);
+}
+
+// FC-73: what a stream leaves unread takes its own window, not the connection's.
+async fn stream_that_stops_reading_leaves_its_connection_to_others(stage: Stage) {
+    let large = stage.topic("large", 4).await;
+    let small = stage.topic("small", 1).await;
+    let value = vec![b'x'; 64 << 10];
+    for partition in 0..4 {
+        let records = (0..60).map(|_| Outgoing::value(partition, value.clone()));
+        stage.broker.produce(&large.name, records).await;
+    }
+    let of_large = stage
+        .subscription(&large)
+        .ack_deadline(Duration::from_secs(600));
+    let of_small = Subscription::new("small", &small.name, &stage.named("small-group"));
+    let gateway = stage.gateway(&[of_large, of_small]).await;
+    let connection = connection(gateway.address).await.unwrap();
+    // 15 MB, several times the window of the connection, and nobody reads them.
+    let mut deaf = Stream::open_over(connection.clone(), Stream::hello("orders")).await;
+    let mut alert = Stream::open_over(connection, Stream::hello("small")).await;
+    for offset in 0..20 {
+        stage
+            .broker
+            .produce(&small.name, [Outgoing::value(0, vec![b'y'; 1_000])])
+            .await;
+        let record = alert.record().await;
+        assert_eq!(record.offset, offset);
+        alert.ack(&record).await;
+    }
+    // And nothing is lost of what waited.
+    assert_eq!(deaf.records(240).await.len(), 240);
 }

@@ -18,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
             records_wait_until_they_are_old_enough;
         embedded: record_that_is_too_old_is_dead_lettered_and_never_handed_out,
             filter_of_a_subscriber_must_be_the_subscriptions,
+            subscribers_of_a_broadcast_have_filters_of_their_own,
             filter_that_does_not_parse_is_refused_at_the_start;
     ]
 }
@@ -253,6 +254,34 @@ async fn filter_of_a_subscriber_must_be_the_subscriptions(stage: Stage) {
         "{}",
         refused.err()
     );
+}
+
+async fn subscribers_of_a_broadcast_have_filters_of_their_own(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let keys = ["eu", "us", "eu", "us"].map(|key| record(key, None, "x"));
+    stage.broker.produce(&topic.name, keys).await;
+    let subscription = stage
+        .subscription(&topic)
+        .set("delivery", "\"broadcast\"")
+        .set("order", "\"lane\"")
+        .set("min_subscribers", "2");
+    let gateway = stage.gateway(&[subscription]).await;
+    let mut streams = Vec::new();
+    for key in ["eu", "us"] {
+        let mut open = Stream::hello("orders");
+        open.filter = format!("key == '{key}'");
+        streams.push(Stream::open(gateway.address, open).await);
+    }
+    for (stream, wanted) in streams.iter_mut().zip([[0, 2], [1, 3]]) {
+        let received = stream.records(2).await;
+        let offsets: Vec<i64> = received.iter().map(|record| record.offset).collect();
+        assert_eq!(offsets, wanted);
+        stream.answer_all(&received, Outcome::Acked).await;
+    }
+    stage.commits(&topic, 0, 4).await;
+    for stream in &mut streams {
+        assert_eq!(stream.within(Duration::from_millis(200)).await.len(), 0);
+    }
 }
 
 async fn filter_that_does_not_parse_is_refused_at_the_start(stage: Stage) {

@@ -20,6 +20,10 @@
 
 mod support;
 
+mod ack_map;
+mod ad_hoc;
+mod batches;
+mod bounded;
 mod broadcast;
 mod commit;
 mod config;
@@ -43,9 +47,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cases = [
+        ad_hoc::cases(),
+        batches::cases(),
+        bounded::cases(),
         delivery::cases(),
         broadcast::cases(),
         commit::cases(),
+        ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
         rebalance::cases(),

@@ -10,6 +10,7 @@
     reason = "tests end at the first surprise, and random ones print their seed"
 )]
 
+mod bounded;
 mod errors;
 mod memory;
 mod resume;

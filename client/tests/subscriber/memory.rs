@@ -57,6 +57,7 @@ async fn unread_problems_push_out_the_oldest() {
             .say(Response::Settled(v1::Settled {
                 sequence: 1,
                 answers: vec![answer],
+                more: false,
             }))
             .await;
     }

@@ -261,6 +261,7 @@ async fn problems_name_the_record_and_are_counted_by_kind() {
         .say(Response::Settled(v1::Settled {
             sequence,
             answers: Vec::new(),
+            more: false,
         }))
         .await;
     let answer = |lane, result: v1::VerdictResult| v1::VerdictAnswer {
@@ -275,7 +276,11 @@ async fn problems_name_the_record_and_are_counted_by_kind() {
         answer(6, v1::VerdictResult::Fenced),
     ];
     session
-        .say(Response::Settled(v1::Settled { sequence, answers }))
+        .say(Response::Settled(v1::Settled {
+            sequence,
+            answers,
+            more: false,
+        }))
         .await;
     until(&subscriber, "two problems", |stats| {
         stats.problems.iter().sum::<u64>() == 2

@@ -116,6 +116,21 @@ impl Kind {
         }
     }
 
+    /// Records of `range`, which may go to `subscriber`, are nothing that it wants.
+    /// Returns how many it is rid of: none where records are shared, since others may
+    /// want them.
+    pub fn handle_unwanted(
+        &mut self,
+        now: Time,
+        subscriber: Subscriber,
+        range: OffsetRange,
+    ) -> u64 {
+        match self {
+            Self::Competing(_) => 0,
+            Self::Broadcast(lane) => lane.handle_unwanted(now, subscriber, range),
+        }
+    }
+
     /// As [`Lane::handle_fenced`].
     pub fn handle_fenced(&mut self, now: Time) {
         both!(self.handle_fenced(now));
@@ -298,6 +313,22 @@ impl Kind {
     #[must_use]
     pub fn has_ready(&self) -> bool {
         both!(self.has_ready())
+    }
+
+    /// As [`Lane::ready_runs`].
+    pub fn ready_runs(&self, subscriber: Subscriber) -> impl Iterator<Item = OffsetRange> + '_ {
+        let lane = match self {
+            Self::Competing(lane) => Some(&**lane),
+            Self::Broadcast(lane) => lane.share_of(subscriber),
+        };
+        lane.into_iter()
+            .flat_map(move |lane| lane.ready_runs(subscriber))
+    }
+
+    /// As [`Lane::owes`].
+    #[must_use]
+    pub fn owes(&self, subscriber: Subscriber) -> bool {
+        both!(self.owes(subscriber))
     }
 
     /// Whether a drain has begun, or ended.

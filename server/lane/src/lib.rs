@@ -26,6 +26,7 @@
 //! | [`handle_fenced`](Lane::handle_fenced) | Kafka may have given the lane away | |
 //! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
 //! | [`handle_dead_letter`](Lane::handle_dead_letter) | stored or not | [`Effect::DeadLetter`] |
+//! | [`confirm`](Lane::confirm) | tell when it is durable | [`poll_confirmation`](Lane::poll_confirmation) |
 //! | [`handle_commit`](Lane::handle_commit) | committed or not | [`Effect::Commit`] |
 //! | [`handle_seek`](Lane::handle_seek) | sought or not | [`Effect::Seek`] |
 //! | [`handle_timeout`](Lane::handle_timeout) | time has passed | |
@@ -74,6 +75,24 @@
 //! again at the next multiple. Only the end of a drain asks beside an unanswered
 //! request, even for the same position, since that one may fail with the revoke.
 //!
+//! # Ack map
+//!
+//! With each position goes a map ([`AckMap`]) of what is settled above it and of how
+//! often the unsettled records were tried, within [`MapStart::most_bytes`]. What settles
+//! or comes back makes a commit due even where the floor stands; a hand-over alone does
+//! not. The next assignment begins with it ([`MapStart::restored`]): settled records are
+//! answered with [`Effect::Skipped`] when they are read, numbers go on, and what was
+//! unsettled and has vanished is reported.
+//!
+//! - A map of another position or topic is not used, and a new epoch begins.
+//! - Provisional acks of lane order are not in it; what does not fit is left out.
+//! - When an upper bound of its settled part reaches 80 % of the room, only records up
+//!   to the highest one handed out may go out.
+//! - After [`CommitOutcome::MetadataTooLarge`] the position is committed alone, and the
+//!   room is halved ([`Effect::MapRefused`]).
+//! - [`confirm`](Lane::confirm) waits until a successful commit covers what was decided.
+//!   After that no commit is made that covers less: it waits for the floor instead.
+//!
 //! # Lane order
 //!
 //! With [`Order::Lane`] only one subscriber has records of the lane at a time. Which one
@@ -114,7 +133,7 @@
 //! flight are awaited. When nothing is out or awaited, or at the deadline, it takes
 //! back what is out, asks for the last commit and is done: no effect follows and every
 //! verdict is fenced. The next assignment is a new lane that knows the committed
-//! position alone.
+//! position and its map alone.
 //!
 //! # Membership
 //!

@@ -143,6 +143,33 @@ impl Lane {
             && (!self.policy.order.is_lane() || self.ready().is_some())
     }
 
+    /// Every run that may be handed out to `subscriber` now, in no certain order. The
+    /// numbers of one may differ from those of the next.
+    pub fn ready_runs(&self, subscriber: Subscriber) -> impl Iterator<Item = OffsetRange> + '_ {
+        let may = self.ready_for(subscriber).is_some();
+        self.window.ready_runs(subscriber).take_while(move |_| may)
+    }
+
+    /// Whether anything is left for `subscriber`: it has records of the lane, or there
+    /// are such as may be handed to it, now or later. What others have, and what is
+    /// given up, does not count.
+    #[must_use]
+    pub fn owes(&self, subscriber: Subscriber) -> bool {
+        self.rewind != Rewind::None
+            || self.window.runs().any(|(_, slot)| match slot.state {
+                State::Ready { owner, .. } => owner.is_none_or(|owner| owner == subscriber),
+                State::Behind | State::Delayed { .. } | State::Unread { .. } => true,
+                State::Dispatched { .. } | State::Out { .. } => {
+                    slot.state.holder() == Some(subscriber)
+                }
+                State::Acked { .. }
+                | State::Refused { .. }
+                | State::DeadLettering { .. }
+                | State::Held { .. }
+                | State::Settled { .. } => false,
+            })
+    }
+
     /// Whether a drain has begun, or ended.
     #[must_use]
     pub fn is_draining(&self) -> bool {

@@ -182,6 +182,16 @@ impl Window {
         !self.ready.is_empty() || !self.ready_for.is_empty()
     }
 
+    /// All runs that may be handed out to `subscriber`: its own, then anyone's.
+    pub(crate) fn ready_runs(
+        &self,
+        subscriber: Subscriber,
+    ) -> impl Iterator<Item = OffsetRange> + '_ {
+        let owned = self.ready_for.get(&subscriber).into_iter().flatten();
+        let run = |&at: &u64| range_of(at, *self.runs.get(&at)?);
+        owned.chain(&self.ready).filter_map(run)
+    }
+
     /// The lowest record that is given up and not settled.
     pub(crate) fn lowest_given_up(&self) -> Option<Offset> {
         self.given_up.first().map(|&first| Offset::new(first))

@@ -18,7 +18,7 @@ use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    Assigned, Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Outgoing, Placed,
+    Assigned, Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Placed,
     Produced, Producer, RecordIndex, TopicPartition,
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) commits_fail: bool,
     /// Lanes without a committed position begin at the end.
     pub(crate) latest: bool,
+    /// Ends of logs whose last records are markers or were compacted away.
+    pub(crate) ends: BTreeMap<i32, u64>,
     pub(crate) fetched: u64,
     pub(crate) joins: u32,
     /// How long the group keeps a silent member; for ever unless a test says so.
@@ -60,6 +62,8 @@ struct Reading {
     seek: u64,
     records: u32,
     bytes: u64,
+    /// The end that was told last.
+    told: Option<u64>,
 }
 
 /// A handle on the broker; clones share it.
@@ -162,6 +166,10 @@ impl Memory {
                 let Some(chunk) = chunk else { break };
                 let _driver_gone = events.send(Event::Fetched(chunk)).await;
             }
+            let ends = self.state.lock().reached();
+            for end in ends {
+                let _driver_gone = events.send(end).await;
+            }
             let (revoke, close) = {
                 let mut state = self.state.lock();
                 (state.revoke.take(), state.close)
@@ -203,6 +211,7 @@ impl Memory {
                         seek: 0,
                         records: 0,
                         bytes: 0,
+                        told: None,
                     };
                     state.lanes.insert(generation, reading);
                     Assigned {
@@ -295,6 +304,28 @@ impl State {
         None
     }
 
+    /// Ends that were reached and not told yet: only what is granted is looked at.
+    fn reached(&mut self) -> Vec<Event> {
+        let mut reached = Vec::new();
+        for (generation, reading) in &mut self.lanes {
+            let log = self.log.get(&reading.partition);
+            let last = log.and_then(|log| log.last_key_value());
+            let after_last = last.map_or(0, |(offset, _)| offset + 1);
+            let end = self.ends.get(&reading.partition).copied();
+            let end = end.unwrap_or_default().max(after_last);
+            let is_there = reading.position >= after_last && reading.records > 0;
+            if is_there && reading.told != Some(end) {
+                reading.told = Some(end);
+                reached.push(Event::AtEnd {
+                    generation: *generation,
+                    seek: reading.seek,
+                    position: Position::new(end),
+                });
+            }
+        }
+        reached
+    }
+
     fn commit(&mut self, commit: Commit) -> Event {
         let error = |kind, detail: &str| {
             Err(Error {
@@ -370,6 +401,7 @@ impl Consumer for Memory {
                     seek,
                     records: 0,
                     bytes: 0,
+                    told: None,
                 };
                 state.answers.push(Event::Sought {
                     generation,
@@ -401,5 +433,9 @@ impl Producer for Memory {
             })
         });
         Box::pin(std::future::ready(result))
+    }
+
+    fn flushed(&self, _timeout: Duration) -> Flushed {
+        Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -270,11 +270,18 @@ pub struct Placed {
 /// The answer of [`Producer::produce`], to be awaited.
 pub type Produced = Pin<Box<dyn Future<Output = Result<Placed, Error>> + Send>>;
 
+/// The answer of [`Producer::flushed`], to be awaited.
+pub type Flushed = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
 /// Writes records with acks=all and idempotence.
 pub trait Producer: Send + Sync + fmt::Debug {
     /// Enqueues a record and resolves when Kafka has confirmed or refused it, at
     /// most the delivery timeout later.
     fn produce(&self, record: Outgoing) -> Produced;
+
+    /// Resolves once every record has its answer, at most `timeout` later; then with an
+    /// error.
+    fn flushed(&self, timeout: Duration) -> Flushed;
 }
 
 /// The end of a range of records.

@@ -22,9 +22,11 @@ use tokio::{
     time,
 };
 
+mod args;
 mod print;
 mod summary;
 
+pub use args::Args;
 use print::Format;
 use summary::Summary;
 
@@ -37,67 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Exit code of a second signal, which does not wait for the goodbye.
 const INTERRUPTED: u8 = 130;
-
-/// Arguments of `ackgate sub`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 it was stopped, or came to --max or \
-    --exit-when-idle; 1 the gateway refused, or the last verdicts may not count; \
-    130 it was stopped a second time.")]
-pub struct Args {
-    /// The subscription to read, as the gateway's configuration names it.
-    subscription: String,
-
-    /// Where the gateway is.
-    #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654")]
-    address: String,
-
-    /// What to say about each record.
-    #[arg(long, value_enum, default_value_t)]
-    verdict: Verdict,
-
-    /// Fails every Nth record received, whatever the verdict.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    fail_every: Option<u64>,
-
-    /// Stops after N records.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max: Option<u64>,
-
-    /// Prints records, and the summary, as JSON, one object a line.
-    #[arg(long)]
-    json: bool,
-
-    /// Prints no records.
-    #[arg(long, short)]
-    quiet: bool,
-
-    /// The most records that may be out at a time.
-    #[arg(long, value_name = "N", default_value_t = 8_192,
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    credit: u32,
-
-    /// The name by which dead letters and logs know this subscriber. Only one may have
-    /// it at a time.
-    #[arg(long, value_name = "NAME")]
-    id: Option<String>,
-
-    /// The filter that the subscription is expected to have.
-    #[arg(long, value_name = "EXPRESSION")]
-    filter: Option<String>,
-
-    /// Ends another subscriber of the same --id instead of waiting until it has gone.
-    #[arg(long, requires = "id")]
-    takeover: bool,
-
-    /// If the connection is lost, lets others have at once what is out, instead of
-    /// coming back for it.
-    #[arg(long)]
-    no_resume: bool,
-
-    /// Stops when no record has come for this long, such as `5s`.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    exit_when_idle: Option<Duration>,
-}
 
 /// What to say about each record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -148,11 +89,8 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
     let most = args
         .max
         .map_or(args.credit, |max| u32::try_from(max).unwrap_or(u32::MAX));
-    let builder = Subscriber::builder(address.clone(), &args.subscription)
-        .subscriber_id(args.id.clone().unwrap_or_default())
-        .filter(args.filter.clone().unwrap_or_default())
-        .takeover(args.takeover)
-        .resumable(!args.no_resume)
+    let builder = args
+        .builder(&address)
         .credit(args.credit.min(most), 64 << 20);
     let mut connecting = std::pin::pin!(builder.connect());
     match time::timeout(PATIENCE, &mut connecting).await {

@@ -8,7 +8,7 @@ use ackgate_lane::OnExpired;
 
 use super::{
     Cluster, intake_parse,
-    options::{self, Spec},
+    options::{self, Spec, TEMPLATE},
     properties::{scalar, squashed},
     reader::{Reader, problem},
     tree::{Node, Origin},
@@ -28,7 +28,9 @@ pub(super) fn presence(reader: &mut Reader<'_>) {
             .root
             .get(table)
             .is_some_and(|node| node.table().is_none());
-        if reader.names(table).is_empty() && !blocked {
+        // What opens ad hoc needs no subscription here.
+        let elsewhere = table == "subscriptions" && reader.root.contains_key(TEMPLATE[0]);
+        if reader.names(table).is_empty() && !blocked && !elsewhere {
             let why = format!("is missing: at least one is needed, under a name, as {example}");
             let missing = problem(
                 reader.file,

@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
+    Batch, Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
@@ -67,6 +67,13 @@ impl Config {
         ];
         parts.extend(self.clusters.iter().map(cluster));
         parts.extend(self.subscriptions.iter().map(subscription));
+        if let Some(ad_hoc) = &self.ad_hoc {
+            parts.push(("ad_hoc".to_owned(), line(&ad_hoc.settings())));
+            parts.push((
+                "ad_hoc.template".to_owned(),
+                line(&ad_hoc.template_settings()),
+            ));
+        }
         parts
     }
 }
@@ -79,6 +86,14 @@ fn cluster(cluster: &Cluster) -> (String, String) {
     (format!("clusters.{}", cluster.name), settings)
 }
 
+const fn on_reject(on_reject: OnReject) -> &'static str {
+    match on_reject {
+        OnReject::DeadLetter => "dead_letter",
+        OnReject::Drop => "drop",
+        OnReject::Hold => "hold",
+    }
+}
+
 /// `none` where keys have no order.
 fn key_share(order: Order) -> String {
     match order {
@@ -88,13 +103,23 @@ fn key_share(order: Order) -> String {
 }
 
 fn subscription(subscription: &Subscription) -> (String, String) {
+    (
+        format!("subscriptions.{}", subscription.name),
+        line(&subscription.settings()),
+    )
+}
+
+impl Subscription {
+    /// Every setting by its name in the configuration, defaults included, as the log
+    /// shows it: secrets are masked. What is not set is left out.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        settings(self)
+    }
+}
+
+fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
     let policy = &subscription.policy;
-    let start = match subscription.start {
-        StartAt::Earliest => "earliest".to_owned(),
-        StartAt::Latest => "latest".to_owned(),
-        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
-        StartAt::Fail => "fail".to_owned(),
-    };
     let (order, skip_acked) = match policy.order {
         Order::None => ("none", false),
         Order::Key { .. } => ("key", false),
@@ -104,16 +129,11 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         Delivery::Competing => "competing",
         Delivery::Broadcast(_) => "broadcast",
     };
-    let on_reject = match policy.on_reject {
-        OnReject::DeadLetter => "dead_letter",
-        OnReject::Drop => "drop",
-        OnReject::Hold => "hold",
-    };
     let mut settings = vec![
         ("cluster", subscription.cluster.clone()),
         ("topics", subscription.topics.join(",")),
         ("group", subscription.group.clone()),
-        ("start", start),
+        ("start", start(subscription.start)),
         ("order", order.to_owned()),
         ("skip_acked", skip_acked.to_string()),
         ("key_share", key_share(policy.order)),
@@ -122,18 +142,11 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ("max_attempts", policy.max_attempts.to_string()),
         ("max_deliveries", policy.max_deliveries.to_string()),
         ("backoff", backoff(policy.backoff)),
-        ("on_reject", on_reject.to_owned()),
+        ("on_reject", on_reject(policy.on_reject).to_owned()),
         ("window.records", policy.window.records.to_string()),
         ("window.span", policy.window.span.to_string()),
         ("window.bytes", size(subscription.window_bytes)),
         ("min_age", span(subscription.intake.min_age)),
-        ("linger", span(subscription.linger)),
-        ("revoke_drain", span(subscription.revoke_drain)),
-        ("resume_grace", span(subscription.resume_grace)),
-        ("lease.duration", span(subscription.lease.duration)),
-        ("lease.beat", span(subscription.lease.beat)),
-        ("cohort_grace", span(subscription.cohort_grace)),
-        ("min_subscribers", subscription.min_subscribers.to_string()),
         ("commit.interval", span(policy.commit_interval)),
         ("commit.settlements", policy.commit_settlements.to_string()),
         ("commit.ack_map", (subscription.map_bytes > 0).to_string()),
@@ -143,14 +156,9 @@ fn subscription(subscription: &Subscription) -> (String, String) {
         ),
         ("consumer", properties(&subscription.consumer_properties)),
     ];
-    if let Delivery::Broadcast(sharing) = subscription.delivery {
-        let slow = sharing.cut_off_after.map_or_else(
-            || "pause".to_owned(),
-            |after| format!("fail; slow_after={}", span(after)),
-        );
-        settings.push(("slow_subscriber", slow));
-        settings.push(("absent_grace", span(sharing.absent_grace)));
-    }
+    settings.extend(batch(&subscription.batch));
+    settings.extend(sharing(subscription.delivery));
+    settings.extend(presence(subscription));
     settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
@@ -160,10 +168,54 @@ fn subscription(subscription: &Subscription) -> (String, String) {
             properties(&dead_letter.producer_properties),
         ));
     }
-    (
-        format!("subscriptions.{}", subscription.name),
-        line(&settings),
-    )
+    settings
+}
+
+fn batch(batch: &Batch) -> [(&'static str, String); 4] {
+    [
+        ("batch.max_records", batch.max_records.to_string()),
+        ("batch.max_bytes", size(batch.max_bytes)),
+        ("batch.linger", span(batch.linger)),
+        ("batch.min_fill", batch.min_fill.to_string()),
+    ]
+}
+
+/// Where a group begins, in words.
+pub(super) fn start(start: StartAt) -> String {
+    match start {
+        StartAt::Earliest => "earliest".to_owned(),
+        StartAt::Latest => "latest".to_owned(),
+        StartAt::Timestamp(millis) => format!("timestamp {millis}"),
+        StartAt::Fail => "fail".to_owned(),
+    }
+}
+
+/// How subscribers and the gateway itself come, go and stay.
+fn presence(subscription: &Subscription) -> [(&'static str, String); 7] {
+    [
+        ("linger", span(subscription.linger)),
+        ("revoke_drain", span(subscription.revoke_drain)),
+        ("resume_grace", span(subscription.resume_grace)),
+        ("lease.duration", span(subscription.lease.duration)),
+        ("lease.beat", span(subscription.lease.beat)),
+        ("cohort_grace", span(subscription.cohort_grace)),
+        ("min_subscribers", subscription.min_subscribers.to_string()),
+    ]
+}
+
+/// What only a broadcast has.
+fn sharing(delivery: Delivery) -> Vec<(&'static str, String)> {
+    let Delivery::Broadcast(sharing) = delivery else {
+        return Vec::new();
+    };
+    let slow = sharing.cut_off_after.map_or_else(
+        || "pause".to_owned(),
+        |after| format!("fail; slow_after={}", span(after)),
+    );
+    vec![
+        ("slow_subscriber", slow),
+        ("absent_grace", span(sharing.absent_grace)),
+    ]
 }
 
 /// What is not at its default.

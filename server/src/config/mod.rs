@@ -23,6 +23,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod ad_hoc;
+mod ad_hoc_parse;
 mod address;
 mod checks;
 mod effective;
@@ -45,14 +47,17 @@ mod subscription_parse;
 mod tests;
 mod tree;
 mod value;
+mod wish;
 
 pub use self::{
+    ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
     reference::reference,
-    subscription::{DeadLetter, Delivery, Lease, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, Lease, StartAt, Subscription},
+    wish::{Contradiction, Wish, Wishes},
 };
 
 /// A file above this size is not a configuration.
@@ -67,6 +72,8 @@ pub struct Config {
     pub clusters: Vec<Cluster>,
     /// What subscribers can attach to, by name.
     pub subscriptions: Vec<Subscription>,
+    /// What subscribers can open without one of those; `None`: nothing.
+    pub ad_hoc: Option<AdHoc>,
     /// How a graceful stop goes.
     pub shutdown: Shutdown,
     /// Log settings.

@@ -4,7 +4,7 @@
 //! validation, the reference in `server/README.md` and the test of
 //! `server/ackgate.example.toml`.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -217,6 +217,20 @@ options! {
         "Offsets per lane from the committed position to the highest one received.";
     WINDOW_BYTES = "subscriptions.*.window.bytes", Kind::Size { min: 64 * KIB, max: 64 * GIB },
         Need::Default("\"64MiB\""), "Bytes per lane that are retained.";
+    BATCH_MAX_RECORDS = "subscriptions.*.batch.max_records",
+        Kind::Integer { min: 1, max: 10_000, unit: "records" }, Need::Default("1024"),
+        "Most records in one batch, unless the subscriber asked for another number.";
+    BATCH_MAX_BYTES = "subscriptions.*.batch.max_bytes", Kind::Size { min: KIB, max: 16 * MIB },
+        Need::Default("\"256KiB\""),
+        "Most bytes in one batch, unless the subscriber asked for another number; a larger record \
+         goes alone.";
+    BATCH_LINGER = "subscriptions.*.batch.linger", millis(0, MINUTE), Need::Default("\"0s\""),
+        "How long the first record of a batch may wait for others, unless the subscriber asked for \
+         another time. With 0 every record goes out at once.";
+    BATCH_MIN_FILL = "subscriptions.*.batch.min_fill", Kind::Float { min: 0.01, max: 1.0 },
+        Need::Default("1.0"),
+        "The part of `batch.max_records` or `batch.max_bytes` at which a batch does not wait any \
+         longer.";
     MIN_AGE = "subscriptions.*.min_age", millis(0, 30 * DAY), Need::Default("\"0s\""),
         "Records are held back until they are this old by their timestamp. `0s`: they are not.";
     MAX_AGE = "subscriptions.*.max_age", millis(1, 10 * YEAR), Need::Optional,
@@ -261,6 +275,41 @@ options! {
         "The most metadata in one commit; not above the brokers' `offset.metadata.max.bytes`.";
     CONSUMER_PROPERTIES = "subscriptions.*.consumer", Kind::Properties, Need::Optional,
         "librdkafka properties for this subscription's consumer only.";
+
+    AD_HOC_CLUSTERS = "ad_hoc.clusters", Kind::Texts("names of clusters"), Need::Required,
+        "Clusters whose topics may be opened without a subscription in this file.";
+    AD_HOC_TOPICS = "ad_hoc.topics", Kind::Texts("patterns of topic names"), Need::Required,
+        "Topics that may be opened: `*` stands for any characters, `?` for one. Kafka's own, which \
+         begin with two underscores, need a pattern that begins so too.";
+    AD_HOC_GROUPS = "ad_hoc.groups", Kind::Texts("patterns of consumer groups"), Need::Required,
+        "Consumer groups that may be used.";
+    AD_HOC_DEAD_LETTER_TOPICS = "ad_hoc.dead_letter_topics",
+        Kind::Texts("patterns of topic names"), Need::Optional,
+        "Topics to which an opening may send its dead letters, beside the template's.";
+    AD_HOC_MAX_SUBSCRIPTIONS = "ad_hoc.max_subscriptions",
+        Kind::Integer { min: 1, max: 10_000, unit: "subscriptions" }, Need::Default("100"),
+        "Ad hoc subscriptions at a time, each with a consumer of its own; one goes `linger` after \
+         its last subscriber.";
+}
+
+/// Where the template of ad hoc subscriptions is written: a subscription's options
+/// without those that an opening gives.
+pub(super) const TEMPLATE: [&str; 2] = ["ad_hoc", "template"];
+
+/// What an opening gives.
+pub(super) const GIVEN_BY_OPENINGS: [&str; 3] = ["cluster", "topics", "group"];
+
+/// A path into the template as the path into a subscription that it stands for.
+fn actual(path: &[String]) -> Cow<'_, [String]> {
+    let template = path.iter().zip(TEMPLATE).filter(|(a, b)| *a == b).count() == TEMPLATE.len();
+    let rest = path.get(TEMPLATE.len()..).unwrap_or_default();
+    let given = |name: &String| GIVEN_BY_OPENINGS.contains(&name.as_str());
+    if !template || rest.first().is_some_and(given) {
+        return Cow::Borrowed(path);
+    }
+    let mut actual = vec!["subscriptions".to_owned(), String::new()];
+    actual.extend_from_slice(rest);
+    Cow::Owned(actual)
 }
 
 /// Whether a path has the form of a key; `*` matches any name.
@@ -275,12 +324,14 @@ fn matches(key: &str, path: &[String]) -> bool {
 
 /// The option at a path.
 pub(super) fn at(path: &[String]) -> Option<&'static Spec> {
-    ALL.iter().find(|spec| matches(spec.key, path))
+    let path = actual(path);
+    ALL.iter().find(|spec| matches(spec.key, &path))
 }
 
 /// The option whose table of properties a path leads into, and how many segments of
 /// the path are the table's.
 pub(super) fn properties_above(path: &[String]) -> Option<(&'static Spec, usize)> {
+    let path = actual(path);
     ALL.iter()
         .filter(|spec| matches!(spec.kind, Kind::Properties))
         .find_map(|spec| {
@@ -293,7 +344,9 @@ pub(super) fn properties_above(path: &[String]) -> Option<(&'static Spec, usize)
 
 /// The names that may follow a path; `*` among them stands for any.
 pub(super) fn children(path: &[String]) -> Vec<&'static str> {
+    let in_template = path == TEMPLATE;
     let depth = path.len();
+    let path = actual(path);
     let mut names: Vec<&'static str> = ALL
         .iter()
         .filter_map(|spec| {
@@ -307,6 +360,13 @@ pub(super) fn children(path: &[String]) -> Vec<&'static str> {
         })
         .collect();
     names.dedup();
+    if in_template {
+        names.retain(|name| !GIVEN_BY_OPENINGS.contains(name));
+    } else if let ([ad_hoc], [above, template]) = (path.as_ref(), TEMPLATE)
+        && ad_hoc == above
+    {
+        names.push(template);
+    }
     names
 }
 

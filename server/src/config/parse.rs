@@ -6,7 +6,7 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, address, checks,
+    Cluster, Config, Listen, Log, Shutdown, ad_hoc_parse, address, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     reader::{Reader, path, problem},
@@ -35,11 +35,13 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     }
     checks::revoke_drain(reader);
     checks::overlaps(reader, &clusters);
+    let ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
 
     Some(Config {
         listen: listen?,
         clusters: clusters.into_iter().collect::<Option<_>>()?,
         subscriptions: subscriptions.into_iter().collect::<Option<_>>()?,
+        ad_hoc: ad_hoc?,
         shutdown: shutdown?,
         log: log?,
         memory_bytes: memory_bytes?,

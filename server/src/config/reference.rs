@@ -3,14 +3,20 @@
 use super::options::{self, Kind, Need, Spec, size, span};
 
 /// Parts of the reference: title and how their keys begin.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("The gateway", "memory"),
     ("`[listen]`", "listen."),
     ("`[shutdown]`", "shutdown."),
     ("`[log]`", "log."),
     ("`[clusters.NAME]`", "clusters."),
     ("`[subscriptions.NAME]`", "subscriptions."),
+    ("`[ad_hoc]`", "ad_hoc."),
 ];
+
+/// The one option that is a whole table of others.
+const TEMPLATE: &str = "| `template` | table of the options of `[subscriptions.NAME]`, less \
+    `cluster`, `topics` and `group` | required | What an ad hoc subscription is made of; an opening \
+    may ask for other values of some. |\n";
 
 /// Every option with its values, unit, default and meaning, as Markdown tables.
 #[must_use]
@@ -26,6 +32,9 @@ pub fn reference() -> String {
             .filter(|spec| spec.key.starts_with(begin))
         {
             text.push_str(&row(spec));
+        }
+        if begin == "ad_hoc." {
+            text.push_str(TEMPLATE);
         }
         text.push('\n');
     }

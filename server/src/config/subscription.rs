@@ -29,6 +29,19 @@ pub enum Delivery {
     Broadcast(Sharing),
 }
 
+/// What a batch waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch {
+    /// Most records in one batch, 1 or more.
+    pub max_records: u32,
+    /// Most bytes of records in one batch; a larger record goes alone.
+    pub max_bytes: u64,
+    /// How long its first record may wait for others.
+    pub linger: Duration,
+    /// The part of either limit at which it does not wait any longer, above 0 to 1.
+    pub min_fill: f64,
+}
+
 /// A named reading of topics with one consumer group.
 #[derive(Clone)]
 pub struct Subscription {
@@ -48,6 +61,8 @@ pub struct Subscription {
     pub policy: Policy,
     /// Bytes retained per lane, at which its queue is left unpolled.
     pub window_bytes: u64,
+    /// What batches wait for, where a subscriber does not say.
+    pub batch: Batch,
     /// Which records are handed out at all, and when.
     pub intake: Intake,
     /// Bytes of the ack map in one commit, before they become text; 0: none is written.
@@ -116,6 +131,7 @@ impl fmt::Debug for Subscription {
             delivery,
             policy,
             window_bytes,
+            batch,
             intake,
             map_bytes,
             linger,
@@ -136,6 +152,7 @@ impl fmt::Debug for Subscription {
             .field("delivery", delivery)
             .field("policy", policy)
             .field("window_bytes", window_bytes)
+            .field("batch", batch)
             .field("intake", intake)
             .field("map_bytes", map_bytes)
             .field("linger", linger)

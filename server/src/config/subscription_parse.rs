@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    DeadLetter, Delivery, Lease, StartAt, Subscription, checks, intake_parse,
+    Batch, DeadLetter, Delivery, Lease, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -24,6 +24,7 @@ pub(super) fn subscription(
     let delivery = delivery(reader, name);
     let policy = policy(reader, name);
     let window_bytes = reader.read(&options::WINDOW_BYTES, name, value::size);
+    let batch = batch(reader, name);
     let intake = intake_parse::intake(reader, name);
     let map_bytes = map_bytes(reader, name);
     let linger = reader.read(&options::LINGER, name, value::duration);
@@ -52,6 +53,7 @@ pub(super) fn subscription(
         delivery: delivery?,
         policy: policy?,
         window_bytes: window_bytes?,
+        batch: batch?,
         intake: intake?,
         map_bytes: map_bytes?,
         linger: linger?,
@@ -164,6 +166,19 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
     })
 }
 
+fn batch(reader: &mut Reader<'_>, name: &str) -> Option<Batch> {
+    let max_records = reader.read(&options::BATCH_MAX_RECORDS, name, value::small);
+    let max_bytes = reader.read(&options::BATCH_MAX_BYTES, name, value::size);
+    let linger = reader.read(&options::BATCH_LINGER, name, value::duration);
+    let min_fill = reader.read(&options::BATCH_MIN_FILL, name, value::float);
+    Some(Batch {
+        max_records: max_records?,
+        max_bytes: max_bytes?,
+        linger: linger?,
+        min_fill: min_fill?,
+    })
+}
+
 fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
     let order = match reader.given(&options::ORDER, name) {
         Some(_) => reader.read(&options::ORDER, name, value::choice),
@@ -268,7 +283,7 @@ fn topics(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
 }
 
 /// Kafka's own rule for names of topics.
-fn topic(name: &str) -> Result<&str, Wrong> {
+pub(super) fn topic(name: &str) -> Result<&str, Wrong> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if (1..=249).contains(&name.len()) && name.chars().all(legal) && name != "." && name != ".." {
         return Ok(name);
@@ -281,7 +296,7 @@ fn topic(name: &str) -> Result<&str, Wrong> {
     )
 }
 
-fn group(node: &Node, spec: &Spec) -> Result<String, Wrong> {
+pub(super) fn group(node: &Node, spec: &Spec) -> Result<String, Wrong> {
     let group = value::text(node, spec)?;
     if group.trim() != group || group.chars().any(char::is_control) {
         return Err("must have no space at its ends and no control characters".to_owned());

@@ -60,7 +60,9 @@ impl Driver {
             None => offers.then(Token::new).flatten(),
         };
         let limit = attach.max_message_bytes / 2;
-        let subscriber = self.subscribers.attach(attach, token.clone(), now);
+        let subscriber = self
+            .subscribers
+            .attach(attach, token.clone(), self.taking());
         let resumed =
             manifest.map(|manifest| self.resume(now, subscriber, goes_on, manifest, limit));
         let accepted = Accepted {

@@ -6,6 +6,9 @@
 pub struct Counts {
     /// Settled because the filter said no.
     pub filtered: u64,
+    /// Broadcast: passed over for one subscriber because its own filter said no, once
+    /// for each of them.
+    pub unwanted: u64,
     /// Handed out, or content-checked, although the filter could say nothing about them.
     pub filter_failures: u64,
     /// Too old before they were handed out; dead letters count once Kafka has them.

@@ -11,13 +11,6 @@ use super::{
     subscribers::{Allowance, MAX_RUNS},
 };
 
-/// Records in one batch: enough that what a message costs is shared by many.
-const MAX_RECORDS: u64 = 1024;
-
-/// Bytes in one batch: beyond this, larger messages bring no more speed and make
-/// one lane's batch delay the others'.
-const MAX_BYTES: u64 = 256 * 1024;
-
 /// How an attempt to hand something out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -34,6 +27,7 @@ impl Driver {
     /// that could hand out nothing keeps its place, so that whatever becomes free next
     /// is offered to it first.
     pub(super) fn dispatch(&mut self, now: Time) {
+        self.waits.begin();
         self.subscribers.end_reservations(now);
         if self.stopping.is_some() {
             return;
@@ -75,9 +69,10 @@ impl Driver {
             return Outcome::Nothing;
         };
         if !entry.lane.has_ready() {
+            entry.waiting.clear();
             return Outcome::Nothing;
         }
-        let mut passed_over = None;
+        let mut passed_over = Vec::new();
         for subscriber in self.subscribers.with_room(generation) {
             let Some(entry) = self.lanes.get(generation) else {
                 return Outcome::Nothing;
@@ -86,10 +81,16 @@ impl Driver {
                 continue;
             }
             let Some(ready) = entry.lane.ready_for(subscriber) else {
+                self.subscribers.release(subscriber, generation);
                 continue;
             };
+            // Nobody else can take it.
+            let is_its_own = ready.owner.is_some() || entry.lane.is_broadcast();
             let first = ready.range.first();
             if ready.delivery == 1 && self.expire(now, generation, subscriber, first) {
+                return Outcome::Moved;
+            }
+            if self.pass_over(now, generation, subscriber, ready) {
                 return Outcome::Moved;
             }
             let Some(entry) = self.lanes.get(generation) else {
@@ -110,16 +111,26 @@ impl Driver {
                 .subscribers
                 .allowance(subscriber, first_bytes, ready.alone);
             if let Some(allowance) = allowance {
+                if self.waits_for_more(now, generation, &ready, &allowance) {
+                    continue;
+                }
                 self.hand_out(now, generation, ready, allowance);
-                self.subscribers.release_from(generation);
+                self.subscribers.release(subscriber, generation);
                 return Outcome::Moved;
             }
-            if self.subscribers.accepts(subscriber, first_bytes) {
-                passed_over = passed_over.or(Some(subscriber));
+            if !self.subscribers.accepts(subscriber, first_bytes) {
+                continue;
+            }
+            if is_its_own {
+                self.subscribers.reserve(now, subscriber, generation);
+            } else {
+                passed_over.push(subscriber);
             }
         }
-        if let Some(subscriber) = passed_over {
-            self.subscribers.reserve(now, subscriber, generation);
+        if !self.subscribers.is_any_reserved_for(generation) {
+            passed_over
+                .into_iter()
+                .find(|of| self.subscribers.reserve(now, *of, generation));
         }
         Outcome::Blocked
     }
@@ -140,6 +151,27 @@ impl Driver {
                 self.tally
                     .expire_before_hand_over(now, entry, intake, &self.parts.wall, of)
             })
+    }
+
+    /// Broadcast: lets go of the beginning of what is ready that the subscriber's own
+    /// filter says no to. Whether there was any.
+    fn pass_over(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        subscriber: Subscriber,
+        ready: Ready,
+    ) -> bool {
+        let filter = self.subscribers.get(subscriber);
+        let Some(filter) = filter.and_then(|attached| attached.filter.as_ref()) else {
+            return false;
+        };
+        let first = OffsetRange::one(ready.range.first());
+        self.lanes.touch(generation).is_some_and(|entry| {
+            self.tally
+                .trim(now, entry, filter, subscriber, (first, ready.range))
+                .is_err_and(|passed_over| passed_over > 0)
+        })
     }
 
     /// Nobody who could get the record accepts it: its lane decides what becomes of it.
@@ -167,12 +199,16 @@ impl Driver {
     }
 
     fn hand_out(&mut self, now: Time, generation: Generation, first: Ready, to: Allowance) {
-        let Some(deadline) = self.subscribers.get(to.subscriber).map(|a| a.ack_deadline) else {
+        let Some(attached) = self.subscribers.get(to.subscriber) else {
             return;
         };
+        let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
+        let max_records = to.records.min(u64::from(attached.batch.max_records));
+        let max_bytes = to.bytes.min(attached.batch.max_bytes);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
+        entry.waiting.remove(&to.subscriber);
         let mut batch = OutboundBatch {
             lane: entry.label(),
             records: Vec::with_capacity(1),
@@ -182,45 +218,46 @@ impl Driver {
         let mut total = Size::default();
         let mut next = Some(first);
         while let Some(ready) = next {
-            let records = to.records.min(MAX_RECORDS) - total.records;
-            let bytes = to.bytes.min(MAX_BYTES).saturating_sub(total.bytes);
-            let (range, size) = entry.bodies.cut(ready.range, records, bytes);
+            let records = max_records - total.records;
+            let bytes = max_bytes.saturating_sub(total.bytes);
+            let (mut range, mut size) = entry.bodies.cut(ready.range, records, bytes);
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
             let intake = &self.parts.subscription.intake;
+            let of = (to.subscriber, range);
+            let wall = &self.parts.wall;
             if ready.delivery == 1
-                && self.tally.expire_before_hand_over(
-                    now,
-                    entry,
-                    intake,
-                    &self.parts.wall,
-                    (to.subscriber, range),
-                )
+                && self
+                    .tally
+                    .expire_before_hand_over(now, entry, intake, wall, of)
             {
                 // What is ready now is another matter: the lane's next turn is soon.
                 break;
+            }
+            let is_part = range != ready.range;
+            if let Some(filter) = &filter {
+                let of = (range, ready.range);
+                match self.tally.trim(now, entry, filter, to.subscriber, of) {
+                    Ok(run) => (range, size) = (run, entry.bodies.size(run)),
+                    Err(passed_over) => {
+                        // The first of a batch decides whether there is room for it.
+                        let goes_on = passed_over > 0 && !batch.ranges.is_empty();
+                        let more = entry.lane.ready_for(to.subscriber);
+                        next = more.filter(|more| goes_on && !more.alone);
+                        continue;
+                    }
+                }
             }
             entry
                 .lane
                 .handle_dispatched(now, to.subscriber, range, deadline);
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
-            if ready.attempt > 1 || ready.delivery > 1 {
-                let Ready {
-                    attempt, delivery, ..
-                } = ready;
-                batch.redelivered.push(Redelivered {
-                    range,
-                    attempt,
-                    delivery,
-                });
-            }
+            batch.redelivered.extend(redelivered(&ready, range));
             total.records += size.records;
             total.bytes += size.bytes;
-            let is_full = range != ready.range
-                || total.records >= to.records.min(MAX_RECORDS)
-                || batch.ranges.len() >= MAX_RUNS;
+            let is_full = is_part || total.records >= max_records || batch.ranges.len() >= MAX_RUNS;
             next = entry
                 .lane
                 .ready_for(to.subscriber)
@@ -246,4 +283,16 @@ impl Driver {
             }
         }
     }
+}
+
+/// What a batch tells of `range`, if it was handed out before.
+fn redelivered(ready: &Ready, range: OffsetRange) -> Option<Redelivered> {
+    let Ready {
+        attempt, delivery, ..
+    } = *ready;
+    (attempt > 1 || delivery > 1).then_some(Redelivered {
+        range,
+        attempt,
+        delivery,
+    })
 }

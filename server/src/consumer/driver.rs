@@ -26,6 +26,7 @@ use super::{
     intake::{Tally, Wall},
     lanes::Lanes,
     membership::{Membership, Revoke},
+    shape::Waits,
     subscribers::Subscribers,
 };
 use crate::{
@@ -67,6 +68,9 @@ pub(super) struct Driver {
     pub(super) lanes: Lanes,
     pub(super) subscribers: Subscribers,
     pub(super) membership: Membership,
+    pub(super) waits: Waits,
+    /// How often the end of a lane was reached.
+    pub(super) looks: u64,
     pub(super) cohort: Cohort,
     pub(super) letters: FuturesUnordered<Letter>,
     /// Gathered over a turn, so that one request serves all lanes.
@@ -106,6 +110,8 @@ pub fn spawn(parts: Parts) -> Handle {
         lanes: Lanes::default(),
         subscribers: Subscribers::default(),
         membership: Membership::default(),
+        waits: Waits::default(),
+        looks: 0,
         cohort: Cohort::default(),
         letters: FuturesUnordered::new(),
         commits: Vec::new(),
@@ -199,6 +205,7 @@ impl Driver {
         self.spread_leases(now);
         self.carry_out(now);
         self.dispatch(now);
+        self.end_drained(now);
         self.carry_out(now);
         self.send_commits();
         self.answer_revokes();

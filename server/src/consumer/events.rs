@@ -70,6 +70,7 @@ impl Driver {
 
     fn assigned(&mut self, lanes: Vec<Assigned>) {
         let now = self.now();
+        self.membership.assigned = Some(now);
         // The coordinator has just given them out.
         self.fence.heard(now);
         let looked_up = match self.parts.subscription.start {
@@ -149,6 +150,7 @@ impl Driver {
                 self.subscribers.announce(&Outbound::Lane(news));
             }
         }
+        self.membership.assigned = None;
         self.revokes.push(revoke);
     }
 
@@ -218,6 +220,7 @@ impl Driver {
             return;
         };
         entry.fetched = Some(Offset::new(last.offset).next());
+        entry.at_end = None;
         self.take_in(now, chunk);
     }
 
@@ -234,6 +237,8 @@ impl Driver {
             && entry.seek == seek
             && !entry.failed
         {
+            self.looks += 1;
+            entry.at_end = Some(self.looks);
             entry.told.end = Some(position);
             entry.hear_of_log(now, None);
         }

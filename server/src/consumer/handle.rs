@@ -25,6 +25,14 @@ pub struct Credit {
     pub bytes: u64,
 }
 
+impl Credit {
+    /// Whether there is any: without it a subscriber is paused.
+    #[must_use]
+    pub const fn is_some(&self) -> bool {
+        self.records > 0 && self.bytes > 0
+    }
+}
+
 /// Which answers a session wants beside the problems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confirm {
@@ -241,6 +249,8 @@ pub struct LaneNotice {
 pub enum End {
     /// It said goodbye.
     Closed,
+    /// It wanted what there was, and there is nothing left.
+    Drained,
     /// The gateway stops.
     ShuttingDown,
     /// It does not read what it is sent.
@@ -329,6 +339,13 @@ impl Handle {
     /// The driver has stopped.
     pub async fn send(&self, input: Input) -> Result<(), Stopped> {
         self.inputs.send(input).await.map_err(|_closed| Stopped)
+    }
+
+    /// Resolves once the subscription is not in its group.
+    pub async fn away(&mut self) {
+        let away = |state: &State| matches!(state, State::Away | State::Stopped);
+        // An error means that the driver is gone, and with it its membership.
+        drop(self.state.wait_for(away).await);
     }
 
     /// The subscription's lanes, subscribers and memory at one moment.

@@ -29,7 +29,6 @@ impl Driver {
             Input::Credit(session, credit) => {
                 if let Some(subscriber) = self.speaks(session) {
                     self.set_credit(subscriber, credit);
-                    self.leases_moved = true;
                 }
             }
             Input::Settle {
@@ -43,24 +42,8 @@ impl Driver {
                 let Some(subscriber) = self.speaks(session) else {
                     return;
                 };
-                let mut answers = refused;
-                let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
-                for verdict in verdicts {
-                    self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
-                    if answers.len() > MAX_ANSWERS {
-                        break;
-                    }
-                }
-                match deeds.filter(|deeds| !deeds.is_empty() && answers.len() <= MAX_ANSWERS) {
-                    Some(deeds) => {
-                        let (now, question) = (self.now(), (subscriber, sequence));
-                        self.answer_when_durable(now, question, answers, deeds, ticket);
-                    }
-                    None => {
-                        let confirm = confirm != Confirm::Problems;
-                        self.answer(subscriber, sequence, answers, confirm, ticket);
-                    }
-                }
+                let question = (subscriber, sequence);
+                self.settle_all(question, verdicts, refused, confirm, ticket);
             }
             Input::Extend {
                 session,
@@ -89,9 +72,37 @@ impl Driver {
                 ranges,
             } => self.sent(session, lane, &ranges),
             Input::Detach(session, how) => self.depart(session, how),
-            // Whoever asked may have gone.
-            Input::Show(answer) => drop(answer.send(self.shown())),
+            Input::Show(answer) => self.show(answer),
             Input::Stop(drain) => self.stop(drain),
+        }
+    }
+
+    /// Applies the verdicts of one message and answers it, now or when it is durable.
+    fn settle_all(
+        &mut self,
+        question: (Subscriber, u64),
+        verdicts: Vec<LaneVerdict>,
+        refused: Vec<VerdictAnswer>,
+        confirm: Confirm,
+        ticket: Option<Ticket>,
+    ) {
+        let (subscriber, sequence) = question;
+        let mut answers = refused;
+        let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
+        for verdict in verdicts {
+            self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
+            if answers.len() > MAX_ANSWERS {
+                break;
+            }
+        }
+        match deeds.filter(|deeds| !deeds.is_empty() && answers.len() <= MAX_ANSWERS) {
+            Some(deeds) => {
+                self.answer_when_durable(self.now(), question, answers, deeds, ticket);
+            }
+            None => {
+                let confirm = confirm != Confirm::Problems;
+                self.answer(subscriber, sequence, answers, confirm, ticket);
+            }
         }
     }
 
@@ -106,7 +117,9 @@ impl Driver {
     /// A subscriber that takes nothing any more gives up its keys: others may go on with
     /// them.
     fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) {
-        if !self.subscribers.set_credit(subscriber, credit) {
+        self.leases_moved = true;
+        let taking = self.taking();
+        if !self.subscribers.set_credit(taking, subscriber, credit) {
             return;
         }
         let now = self.now();

@@ -59,6 +59,11 @@ pub(super) struct Entry {
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
+    /// The look at which the end of the log was last reached, unless records have come
+    /// since.
+    pub(super) at_end: Option<u64>,
+    /// Since when something has been ready for a subscriber that waits for more.
+    pub(super) waiting: BTreeMap<Subscriber, Time>,
     /// The end of its log, as far as it is known, markers included.
     pub(super) head: Option<Position>,
     /// What the log told while records from before it waited at the gate.
@@ -172,6 +177,7 @@ impl Entry {
         self.gate.clear();
         self.told = Told::default();
         self.fetched = None;
+        self.at_end = None;
     }
 
     /// Tells the lane what its log told, once it has heard of all records from before
@@ -273,6 +279,8 @@ impl Lanes {
             full: false,
             held: false,
             fetched: None,
+            at_end: None,
+            waiting: BTreeMap::new(),
             head: None,
             told: Told::default(),
             starved: false,

@@ -1,7 +1,7 @@
 //! Subscribers of a broadcast come, go and come back: what lanes are told about it
 //! and what they tell.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{Debt, Generation, Joined, OffsetRange, Subscriber, Time, Verdict};
 
@@ -12,6 +12,10 @@ use super::{
     mutation::{self, Mutation},
 };
 use crate::config::Delivery;
+
+/// How much longer than what it owes a lost subscriber's name is remembered: its end
+/// is told, and written into dead letters, by name.
+const NAMED: Duration = Duration::from_secs(60);
 
 impl Driver {
     /// The subscriber takes part in all lanes from now on.
@@ -50,6 +54,7 @@ impl Driver {
             let Some(entry) = self.lanes.touch(generation) else {
                 continue;
             };
+            entry.waiting.remove(&subscriber);
             match how {
                 Departure::Closed => {
                     entry.lane.handle_subscriber_closed(now, subscriber);
@@ -67,7 +72,7 @@ impl Driver {
                         (debt, self.parts.subscription.delivery)
                     {
                         let grace = sharing.absent_grace;
-                        keep = Some(now.after(grace));
+                        keep = Some(now.after(grace).after(NAMED));
                         self.member_lost(generation, subscriber, debt, grace);
                     }
                 }
@@ -82,7 +87,7 @@ impl Driver {
         generation: Generation,
         subscriber: Subscriber,
         debt: Debt,
-        grace: std::time::Duration,
+        grace: Duration,
     ) {
         let detail = format!(
             "subscriber {} is gone and owes verdicts on {} records: waiting for it for {}",

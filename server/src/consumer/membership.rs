@@ -34,6 +34,9 @@ pub(super) struct Membership {
     leave_at: Option<Time>,
     /// When to try again after the client library refused.
     retry_at: Option<Time>,
+    /// When lanes were last assigned; `None` before the first time, and while lanes that
+    /// are taken away have not been followed by another assignment.
+    pub(super) assigned: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -84,6 +87,8 @@ impl Driver {
             self.stopping.filter(|_| self.membership.is_staying()),
             self.subscribers.next_reservation_end(),
             self.starved.then(|| now.after(STARVED_AGAIN)),
+            self.waits.due(),
+            self.next_drained(),
             self.fence.due().filter(|_| self.lanes.len() > 0),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
@@ -200,6 +205,7 @@ impl Driver {
     /// The consumer has gone: whatever lanes it had are gone with it.
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
+        self.membership.assigned = None;
         let now = self.now();
         self.fence.end_blind(now);
         self.count_prefetch(0);

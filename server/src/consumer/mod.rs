@@ -12,6 +12,7 @@ mod cohort;
 mod counts;
 mod dead_letter;
 mod dispatch;
+mod drained;
 mod driver;
 mod durable;
 mod effects;
@@ -29,6 +30,7 @@ mod membership;
 mod metadata;
 pub(crate) mod mutation;
 mod opening;
+mod shape;
 mod shown;
 mod subscribers;
 #[cfg(test)]

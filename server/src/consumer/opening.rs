@@ -6,6 +6,7 @@ use ackgate_lane::{OffsetRange, ResumeResult, Subscriber};
 use tokio::sync::{mpsc, oneshot};
 
 use super::handle::{Credit, End, Outbound};
+use crate::{config::Batch, filter::Filter};
 
 /// Number of one stream, unique within the gateway's run. A subscriber has one at a
 /// time, and may have several one after the other.
@@ -31,6 +32,12 @@ pub struct Attach {
     pub max_message_bytes: u64,
     /// Time for each verdict, from the hand-over to the transport.
     pub ack_deadline: Duration,
+    /// Broadcast: what it wants of all that is fanned out; `None`: everything.
+    pub filter: Option<Filter>,
+    /// What its batches wait for.
+    pub batch: Batch,
+    /// It ends once nothing is left for it.
+    pub until_drained: bool,
     /// Where its messages go. Full means that the subscriber does not read.
     pub outbox: mpsc::Sender<Outbound>,
     /// Ends the session at once, past what waits in the outbox.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ackgate_lane::{Snapshot, Subscriber};
+use tokio::sync::oneshot;
 
 use super::{driver::Driver, effects::LEAST_GRANT, handle::LaneLabel, subscribers};
 
@@ -64,8 +65,13 @@ pub struct ShownSubscriber {
 }
 
 impl Driver {
-    /// The picture of now.
-    pub(super) fn shown(&self) -> Shown {
+    /// Answers with the picture of now.
+    pub(super) fn show(&self, answer: oneshot::Sender<Shown>) {
+        // Whoever asked may have gone.
+        drop(answer.send(self.shown()));
+    }
+
+    fn shown(&self) -> Shown {
         let mut lanes: Vec<ShownLane> = self
             .lanes
             .all()

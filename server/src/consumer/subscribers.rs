@@ -12,12 +12,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bodies::Size,
+    drained::Taking,
     handle::{Credit, End, Outbound},
     identity::{Identities, Token},
     mutation::{self, Mutation},
     opening::Session,
     shown::ShownSubscriber,
 };
+use crate::{config::Batch, filter::Filter};
 
 /// Messages of a session whose answers it has not read. The next one waits.
 pub(crate) const ANSWERS: usize = 256;
@@ -52,6 +54,12 @@ pub(super) struct Attached {
     /// Room for records in one message.
     max_batch_bytes: u64,
     pub(super) ack_deadline: Duration,
+    /// Broadcast: what it wants.
+    pub(super) filter: Option<Filter>,
+    pub(super) batch: Batch,
+    pub(super) until_drained: bool,
+    /// Since when it has been taking records; `None` while it is paused.
+    pub(super) taking: Option<Taking>,
     credit: Credit,
     out: Size,
     /// What is out went out alone: nothing joins it.
@@ -91,7 +99,7 @@ pub(super) struct Allowance {
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
-        self.credit.records > 0 && self.credit.bytes > 0
+        self.credit.is_some()
     }
 
     /// Whether it may take records of `lane`.
@@ -152,12 +160,29 @@ impl Subscribers {
 
     /// Changes the credit; whether that pauses a subscriber that took records.
     #[must_use]
-    pub(super) fn set_credit(&mut self, subscriber: Subscriber, credit: Credit) -> bool {
+    pub(super) fn set_credit(
+        &mut self,
+        now: Taking,
+        subscriber: Subscriber,
+        credit: Credit,
+    ) -> bool {
         self.attached.get_mut(&subscriber).is_some_and(|attached| {
             let took = attached.is_eligible();
             attached.credit = credit;
+            let taking = attached.taking.unwrap_or(now);
+            attached.taking = credit.is_some().then_some(taking);
             took && !attached.is_eligible()
         })
+    }
+
+    /// Those that end once nothing is left for them.
+    pub(super) fn until_drained(&self) -> Vec<Subscriber> {
+        let bounded = self.attached.iter().filter(|(_, it)| it.until_drained);
+        bounded.map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn any_until_drained(&self) -> bool {
+        self.attached.values().any(|it| it.until_drained)
     }
 
     /// Who has credit left for a record of `lane`, however small, in the order of their
@@ -203,20 +228,34 @@ impl Subscribers {
 
     /// Lets `subscriber` take nothing but from `lane` until what is ready there fits:
     /// otherwise small records of other lanes would take up what becomes free, and a
-    /// large one, or one that goes out alone, would wait for ever. One subscriber for
-    /// a lane, and for as long as a verdict may take: by then what it has is answered or
-    /// void, unless it is extended, and then it has to do with others for as long.
-    pub(super) fn reserve(&mut self, now: Time, subscriber: Subscriber, lane: Generation) {
-        let mut reserved = self.attached.values().filter_map(|a| a.reserved);
-        if reserved.any(|reservation| reservation.lane == lane) {
-            return;
-        }
-        if let Some(attached) = self.attached.get_mut(&subscriber)
-            && attached.reserved.is_none()
-            && attached.reservable <= now
-        {
+    /// large one, or one that goes out alone, would wait for ever. That lasts as long
+    /// as a verdict may take: by then what it has is answered or void, unless it is
+    /// extended, and then it has to do with others for as long.
+    ///
+    /// Says whether it does that now.
+    pub(super) fn reserve(&mut self, now: Time, subscriber: Subscriber, lane: Generation) -> bool {
+        let may = |a: &&mut Attached| a.reserved.is_none() && a.reservable <= now;
+        let attached = self.attached.get_mut(&subscriber).filter(may);
+        attached.is_some_and(|attached| {
             let until = now.after(attached.ack_deadline);
             attached.reserved = Some(Reservation { lane, until });
+            true
+        })
+    }
+
+    /// Whether somebody makes room for `lane`: of several that could take a record one
+    /// is enough.
+    pub(super) fn is_any_reserved_for(&self, lane: Generation) -> bool {
+        let mut reserved = self.attached.values().filter_map(|a| a.reserved);
+        reserved.any(|reservation| reservation.lane == lane)
+    }
+
+    /// `subscriber` makes no room for `lane` any more.
+    pub(super) fn release(&mut self, subscriber: Subscriber, lane: Generation) {
+        if let Some(attached) = self.attached.get_mut(&subscriber)
+            && attached.reserved.is_some_and(|r| r.lane == lane)
+        {
+            attached.reserved = None;
         }
     }
 

@@ -236,9 +236,12 @@ fn pattern(
     is_member: bool,
     needs: &mut Needs,
 ) -> Result<(), Fault> {
-    let literal = pattern.and_then(|pattern| match &pattern.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        _ => None,
+    let literal = pattern.and_then(|pattern| {
+        if let Expr::Literal(LiteralValue::String(text)) = &pattern.expr {
+            Some(text.inner())
+        } else {
+            None
+        }
     });
     let Some(text) = literal.filter(|_| is_member) else {
         let what = "matches is called as key.matches(\"pattern\"), with a literal pattern";

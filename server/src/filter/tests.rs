@@ -195,13 +195,19 @@ fn odd_sources_are_refused_and_harm_nobody() {
         "{".repeat(26)
     );
     sources.push(deep);
+    each_is_survived(sources);
+}
+
+#[test]
+fn random_words_are_refused_or_run_and_harm_nobody() {
     let seed = fastrand::u64(..);
     fastrand::seed(seed);
-    println!("seed {seed}");
+    note(seed);
     let words = [
         "key", "headers", "[", "]", "(", ")", "==", "'a'", "&&", "||", "!", "?", ":", ".", ",",
         "in", "exists", "x", "1", "{", "}", "-", "null", "matches", "\n", "\\", "\"",
     ];
+    let mut sources = Vec::new();
     for _ in 0..200 {
         let count = fastrand::usize(1..60);
         let text: String = (0..count)
@@ -209,6 +215,15 @@ fn odd_sources_are_refused_and_harm_nobody() {
             .collect();
         sources.push(text);
     }
+    each_is_survived(sources);
+}
+
+#[expect(clippy::print_stdout, reason = "the seed of a failure")]
+fn note(seed: u64) {
+    println!("seed {seed}");
+}
+
+fn each_is_survived(sources: Vec<String>) {
     let plain = record(Some(b"a"), &[("kind", Some(b"a"))]);
     for source in sources {
         if let Ok(filter) = Filter::compile(&source) {

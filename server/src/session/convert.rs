@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
-use ackgate_lane::{Offset, OffsetRange, Target, Verdict, VerdictResult};
+use ackgate_lane::{Offset, OffsetRange, Order, Target, Verdict, VerdictResult};
 use ackgate_proto::{EncodedBatch, Frame, v1};
 use tonic::Status;
 use v1::subscribe_response::Response;
 
 use super::status::Reason;
-use crate::consumer::{Credit, LaneNotice, LaneVerdict, NoticeKind, OutboundBatch, VerdictAnswer};
+use crate::{
+    config,
+    consumer::{Credit, LaneNotice, LaneVerdict, NoticeKind, OutboundBatch, VerdictAnswer},
+};
 
 /// Verdicts or extensions in one message.
 pub(super) const MAX_VERDICTS: usize = 10_000;
@@ -206,13 +209,22 @@ pub(super) fn settled(sequence: u64, answers: Vec<VerdictAnswer>, max_bytes: u64
         .unwrap_or(usize::MAX)
         .max(1);
     let answers: Vec<v1::VerdictAnswer> = answers.into_iter().filter_map(answer).collect();
-    let frame = |answers| Response::Settled(v1::Settled { sequence, answers }).into();
+    let frame = |answers, more| {
+        let settled = v1::Settled {
+            sequence,
+            answers,
+            more,
+        };
+        Response::Settled(settled).into()
+    };
     if answers.len() <= per_frame {
-        return vec![frame(answers)];
+        return vec![frame(answers, false)];
     }
+    let frames = answers.len().div_ceil(per_frame);
     answers
         .chunks(per_frame)
-        .map(|part| frame(part.to_vec()))
+        .enumerate()
+        .map(|(at, part)| frame(part.to_vec(), at + 1 < frames))
         .collect()
 }
 
@@ -269,6 +281,33 @@ pub(super) fn drain(left: Duration) -> Frame {
         deadline: duration(left),
     })
     .into()
+}
+
+/// How records are spread, as the protocol says it.
+pub(super) const fn delivery(delivery: config::Delivery) -> v1::Delivery {
+    match delivery {
+        config::Delivery::Competing => v1::Delivery::Competing,
+        config::Delivery::Broadcast(_) => v1::Delivery::Broadcast,
+    }
+}
+
+/// How records may overtake each other, as the protocol says it.
+pub(super) const fn order(order: Order) -> v1::Order {
+    match order {
+        Order::None => v1::Order::None,
+        Order::Key { .. } => v1::Order::Key,
+        Order::Lane { .. } => v1::Order::Lane,
+    }
+}
+
+/// What batches wait for, as the protocol says it.
+pub(super) fn batch_options(batch: &config::Batch) -> v1::BatchOptions {
+    v1::BatchOptions {
+        max_records: batch.max_records,
+        max_bytes: batch.max_bytes,
+        linger: duration(batch.linger),
+        min_fill: batch.min_fill,
+    }
 }
 
 /// A duration as the protocol carries it; `None` beyond 10,000 years.
@@ -349,6 +388,22 @@ mod tests {
             assert_eq!(valid.len(), 1, "{code}");
             assert_eq!(refused.first().map(|answer| answer.result), Some(Err(code)));
         }
+    }
+
+    #[test]
+    fn an_answer_in_parts_says_of_each_but_the_last_that_more_follow() {
+        let answers = vec![refusal(1, 2, None, "RANGE_INVALID"); 95];
+        let frames = settled(9, answers, 40 * ANSWER_BYTES);
+        let parts: Vec<(u64, usize, bool)> = frames
+            .into_iter()
+            .map(|frame| match frame {
+                Frame::Message(v1::SubscribeResponse {
+                    response: Some(Response::Settled(part)),
+                }) => (part.sequence, part.answers.len(), part.more),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(parts, [(9, 40, true), (9, 40, true), (9, 15, false)]);
     }
 
     #[test]

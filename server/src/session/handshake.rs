@@ -9,10 +9,16 @@ use tonic::{Status, Streaming};
 
 use super::{convert, status::Reason};
 use crate::{
-    config,
+    config::{self, Delivery},
     consumer::{Confirm, Credit, Handle, Manifest},
     filter::{Filter, SOURCE_BYTES},
+    registry::{Lease, Registry},
 };
+
+mod ad_hoc;
+mod batch;
+mod options;
+mod refused;
 
 /// Time for the first message.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -34,6 +40,8 @@ const ACK_DEADLINES: std::ops::RangeInclusive<Duration> =
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) handle: Handle,
+    /// Keeps what `handle` leads to.
+    pub(super) lease: Option<Lease>,
     pub(super) name: Arc<str>,
     pub(super) resumable: bool,
     pub(super) takeover: bool,
@@ -42,12 +50,16 @@ pub(super) struct Opening {
     pub(super) max_message_bytes: u64,
     pub(super) ack_deadline: Duration,
     pub(super) confirm: Confirm,
+    /// Broadcast: its own.
+    pub(super) filter: Option<Filter>,
+    pub(super) batch: config::Batch,
+    pub(super) until_drained: bool,
 }
 
 /// Waits for `Open` and checks it.
 pub(super) async fn receive(
     input: &mut Streaming<v1::SubscribeRequest>,
-    find: impl Fn(&str) -> Option<Handle>,
+    registry: &Registry,
 ) -> Result<Opening, Status> {
     let first = tokio::time::timeout(OPEN_WITHIN, input.message())
         .await
@@ -62,8 +74,8 @@ pub(super) async fn receive(
     match message.request {
         Some(v1::subscribe_request::Request::Open(mut open)) => {
             let expected = std::mem::take(&mut open.filter);
-            let opening = check(open, find)?;
-            filter(&expected, opening.handle.subscription()).await?;
+            let mut opening = check(open, registry).await?;
+            opening.filter = filter(&expected, opening.handle.subscription()).await?;
             Ok(opening)
         }
         Some(
@@ -77,19 +89,28 @@ pub(super) async fn receive(
     }
 }
 
-/// Records are shared, so a subscriber's filter is the subscription's or none.
-async fn filter(expected: &str, subscription: &config::Subscription) -> Result<(), Status> {
+/// Where records are shared a subscriber's filter is the subscription's or none; where
+/// each subscriber gets all of them it may have its own.
+async fn filter(
+    expected: &str,
+    subscription: &config::Subscription,
+) -> Result<Option<Filter>, Status> {
     let expected = expected.trim();
     let ours = subscription.intake.filter.as_ref().map(Filter::source);
     if expected.is_empty() || ours == Some(expected) {
-        return Ok(());
+        return Ok(None);
     }
     if expected.len() <= SOURCE_BYTES {
         let source = expected.to_owned();
         // It waits for a thread.
         let compiled = tokio::task::spawn_blocking(move || Filter::compile(&source));
-        if let Ok(Err(invalid)) = compiled.await {
-            return Err(Reason::OpenInvalid.field("open.filter", &invalid.to_string()));
+        match (compiled.await, subscription.delivery) {
+            (Ok(Err(invalid)), _) => {
+                return Err(Reason::OpenInvalid.field("open.filter", &invalid.to_string()));
+            }
+            (Ok(Ok(own)), Delivery::Broadcast(_)) => return Ok(Some(own)),
+            // A runtime that stops runs nothing more.
+            (Err(_), _) | (Ok(Ok(_)), Delivery::Competing) => {}
         }
     } else {
         let text = format!("must have at most {SOURCE_BYTES} bytes");
@@ -105,20 +126,9 @@ async fn filter(expected: &str, subscription: &config::Subscription) -> Result<(
     Err(Reason::OptionsContradict.field("open.filter", text))
 }
 
-fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Opening, Status> {
+async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Status> {
     let invalid = |field: &str, text: &str| Err(Reason::OpenInvalid.field(field, text));
-    if open.subscription.is_empty() {
-        return invalid(
-            "open.subscription",
-            "must name a subscription of the gateway",
-        );
-    }
-    let Some(handle) = find(&open.subscription) else {
-        return Err(Reason::UnknownSubscription.status(format!(
-            "no subscription {:?} in the gateway's configuration",
-            convert::printable(&open.subscription, LONGEST_NAME)
-        )));
-    };
+    let target = ad_hoc::target(&mut open)?;
     if open.subscriber_id.len() > LONGEST_NAME || open.subscriber_id.contains(char::is_control) {
         return invalid(
             "open.subscriber_id",
@@ -133,14 +143,13 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
     let Ok(confirm) = v1::Confirm::try_from(open.confirm) else {
         return invalid("open.confirm", "is not a known value");
     };
-    let ack_deadline = match open.ack_deadline {
-        None => handle.subscription().policy.ack_deadline,
-        Some(wanted) => match Duration::try_from(wanted) {
-            Ok(wanted) if ACK_DEADLINES.contains(&wanted) => wanted,
-            _ => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
-        },
+    let ack_deadline = match open.ack_deadline.map(Duration::try_from) {
+        None => None,
+        Some(Ok(wanted)) if ACK_DEADLINES.contains(&wanted) => Some(wanted),
+        Some(_) => return invalid("open.ack_deadline", "must be 100 ms to 1 h"),
     };
     let credit = open.credit.map_or(Ok(Credit::default()), convert::credit)?;
+    let batch = batch::Asked::of(open.batch.unwrap_or_default())?;
     let resume = open.resume.map(resume::manifest).transpose()?;
     let name = if open.subscriber_id.is_empty() {
         // Unlike any other, also of other gateways.
@@ -148,19 +157,27 @@ fn check(open: v1::Open, find: impl Fn(&str) -> Option<Handle>) -> Result<Openin
     } else {
         Arc::from(open.subscriber_id)
     };
+    // Last: nothing is opened for an `Open` that is wrong anyway.
+    let found = registry.open(target.clone()).await;
+    let (handle, lease) = found.map_err(|why| refused::status(&target, why))?;
+    let subscription = handle.subscription();
     Ok(Opening {
+        ack_deadline: ack_deadline.unwrap_or(subscription.policy.ack_deadline),
+        batch: batch.over(subscription.batch),
         handle,
+        lease: Some(lease),
         name,
         resumable: open.resumable,
         takeover: open.takeover,
         resume,
         credit,
         max_message_bytes,
-        ack_deadline,
+        until_drained: open.until_drained,
         confirm: match confirm {
             v1::Confirm::Unspecified => Confirm::Problems,
             v1::Confirm::Applied => Confirm::Applied,
             v1::Confirm::Durable => Confirm::Durable,
         },
+        filter: None,
     })
 }

@@ -37,7 +37,8 @@ impl Outcome {
 impl From<End> for Outcome {
     fn from(end: End) -> Self {
         match end {
-            End::Closed => Self::Closed,
+            // Everything was answered, so there is no difference to a goodbye.
+            End::Closed | End::Drained => Self::Closed,
             End::ShuttingDown => Self::Refused(shutting_down()),
             End::TooManyAnswers => Self::Refused(Reason::TooManyAnswers.status(
                 "the verdicts of one message have more than 20000 different answers; name \

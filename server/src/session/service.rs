@@ -1,7 +1,6 @@
 //! The gRPC service: finds the subscription, opens a session, answers at once.
 
 use std::{
-    collections::HashMap,
     pin::Pin,
     sync::{
         Arc,
@@ -23,7 +22,10 @@ use super::{
     outcome::{Outcome, shutting_down},
     reader, writer,
 };
-use crate::consumer::{Accepted, Attach, Handle, Input, OUTBOX, Session};
+use crate::{
+    consumer::{Accepted, Attach, Handle, Input, OUTBOX, Session},
+    registry::{Lease, Registry},
+};
 
 /// Version of the protocol within v1.
 const PROTOCOL_VERSION: u32 = 1;
@@ -63,7 +65,7 @@ pub struct Service {
 
 #[derive(Debug)]
 struct Shared {
-    subscriptions: HashMap<String, Handle>,
+    registry: Registry,
     gate: Gate,
     ping_interval: Duration,
     sessions: AtomicU64,
@@ -72,15 +74,11 @@ struct Shared {
 impl Service {
     /// Serves these subscriptions.
     #[must_use]
-    pub fn new(
-        subscriptions: HashMap<String, Handle>,
-        gate: Gate,
-        ping_interval: Duration,
-    ) -> Self {
+    pub fn new(registry: Registry, gate: Gate, ping_interval: Duration) -> Self {
         let sessions = AtomicU64::new(0);
         Self {
             shared: Arc::new(Shared {
-                subscriptions,
+                registry,
                 gate,
                 ping_interval,
                 sessions,
@@ -144,10 +142,9 @@ impl Shared {
         mut input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
     ) -> Outcome {
-        let find = |name: &str| self.subscriptions.get(name).cloned();
         let opening = tokio::select! {
             biased;
-            opening = handshake::receive(&mut input, find) => opening,
+            opening = handshake::receive(&mut input, &self.registry) => opening,
             () = transport.closed() => return Outcome::Gone,
         };
         let opening = match opening {
@@ -184,6 +181,9 @@ impl Shared {
             credit: opening.credit,
             max_message_bytes: opening.max_message_bytes,
             ack_deadline: opening.ack_deadline,
+            filter: opening.filter.take(),
+            batch: opening.batch,
+            until_drained: opening.until_drained,
             outbox,
             cut,
         };
@@ -192,6 +192,7 @@ impl Shared {
         let mut goodbye = Goodbye {
             handle: handle.clone(),
             session,
+            lease: opening.lease.take(),
             told: false,
         };
         if handle.send(Input::Attach(attach, opened)).await.is_err() {
@@ -255,6 +256,9 @@ impl Shared {
                     bytes: opening.credit.bytes,
                 }),
                 ping_interval: convert::duration(self.ping_interval),
+                delivery: convert::delivery(subscription.delivery).into(),
+                order: convert::order(policy.order).into(),
+                batch: Some(convert::batch_options(&opening.batch)),
                 lease_beat: lease.and_then(|lease| convert::duration(lease.beat)),
                 lease_duration: lease.and_then(|lease| convert::duration(lease.duration)),
                 resume_grace: convert::duration(subscription.resume_grace),
@@ -271,6 +275,8 @@ impl Shared {
 struct Goodbye {
     handle: Handle,
     session: Session,
+    /// Let go of once the driver has been told.
+    lease: Option<Lease>,
     told: bool,
 }
 
@@ -291,9 +297,13 @@ impl Drop for Goodbye {
             return;
         }
         let handle = self.handle.clone();
+        let lease = self.lease.take();
         let detach = Input::Detach(self.session, crate::consumer::Departure::Lost);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { handle.send(detach).await });
+            runtime.spawn(async move {
+                let _stopped = handle.send(detach).await;
+                drop(lease);
+            });
         }
     }
 }

@@ -43,6 +43,30 @@ pub enum Reason {
     NotReading,
     /// The verdicts of one message had more different answers than allowed.
     TooManyAnswers,
+    /// Nothing may be opened without a subscription of the configuration.
+    AdHocOff,
+    /// The configuration does not allow this cluster, topic or group.
+    AdHocDenied,
+    /// No cluster of this name.
+    UnknownCluster,
+    /// An ad hoc opening without topics.
+    TopicsEmpty,
+    /// An ad hoc opening with more topics than allowed.
+    TooManyTopics,
+    /// What cannot be a topic.
+    TopicInvalid,
+    /// What cannot be a consumer group.
+    GroupInvalid,
+    /// The group reads another set of topics.
+    GroupTaken,
+    /// An earlier subscription of the group has not left it yet.
+    GroupLeaving,
+    /// As many ad hoc subscriptions as are allowed.
+    TooManyAdHoc,
+    /// Options of a subscription that cannot stand.
+    OptionsInvalid,
+    /// The client library refuses the settings.
+    SettingsRefused,
     /// Another stream of the subscriber's name is attached.
     SubscriberIdInUse,
     /// A later stream of the subscriber took this one's place.
@@ -59,7 +83,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 32] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -74,6 +98,18 @@ impl Reason {
         Self::InputBroken,
         Self::NotReading,
         Self::TooManyAnswers,
+        Self::AdHocOff,
+        Self::AdHocDenied,
+        Self::UnknownCluster,
+        Self::TopicsEmpty,
+        Self::TooManyTopics,
+        Self::TopicInvalid,
+        Self::GroupInvalid,
+        Self::GroupTaken,
+        Self::GroupLeaving,
+        Self::TooManyAdHoc,
+        Self::OptionsInvalid,
+        Self::SettingsRefused,
         Self::SubscriberIdInUse,
         Self::Superseded,
         Self::ManifestTooLarge,
@@ -100,6 +136,18 @@ impl Reason {
             Self::InputBroken => "INPUT_BROKEN",
             Self::NotReading => "NOT_READING",
             Self::TooManyAnswers => "TOO_MANY_ANSWERS",
+            Self::AdHocOff => "AD_HOC_OFF",
+            Self::AdHocDenied => "AD_HOC_DENIED",
+            Self::UnknownCluster => "UNKNOWN_CLUSTER",
+            Self::TopicsEmpty => "TOPICS_EMPTY",
+            Self::TooManyTopics => "TOO_MANY_TOPICS",
+            Self::TopicInvalid => "TOPIC_INVALID",
+            Self::GroupInvalid => "GROUP_INVALID",
+            Self::GroupTaken => "GROUP_TAKEN",
+            Self::GroupLeaving => "GROUP_LEAVING",
+            Self::TooManyAdHoc => "TOO_MANY_AD_HOC",
+            Self::OptionsInvalid => "OPTIONS_INVALID",
+            Self::SettingsRefused => "SETTINGS_REFUSED",
             Self::SubscriberIdInUse => "SUBSCRIBER_ID_IN_USE",
             Self::Superseded => "SUPERSEDED",
             Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
@@ -115,19 +163,29 @@ impl Reason {
             | Self::OpenInvalid
             | Self::EmptyRequest
             | Self::CreditOutOfRange
-            | Self::ExtensionOutOfRange => Code::InvalidArgument,
-            Self::AlreadyOpen | Self::OptionsContradict => Code::FailedPrecondition,
+            | Self::ExtensionOutOfRange
+            | Self::TopicsEmpty
+            | Self::TooManyTopics
+            | Self::TopicInvalid
+            | Self::GroupInvalid
+            | Self::OptionsInvalid => Code::InvalidArgument,
+            Self::AlreadyOpen
+            | Self::GroupTaken
+            | Self::OptionsContradict
+            | Self::SettingsRefused => Code::FailedPrecondition,
+            Self::AdHocOff | Self::AdHocDenied => Code::PermissionDenied,
             Self::OpenTimeout => Code::DeadlineExceeded,
-            Self::UnknownSubscription => Code::NotFound,
+            Self::UnknownSubscription | Self::UnknownCluster => Code::NotFound,
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
+            | Self::TooManyAdHoc
             | Self::ManifestTooLarge
             | Self::SlowSubscriber => Code::ResourceExhausted,
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded => Code::Aborted,
-            Self::CommitsStalled | Self::ShuttingDown => Code::Unavailable,
+            Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
         }
     }
 
@@ -137,7 +195,7 @@ impl Reason {
     pub fn status(self, text: impl Into<String>) -> Status {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        if self == Self::ShuttingDown {
+        if matches!(self.grpc(), Code::Unavailable) {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         Status::with_error_details(self.grpc(), text, details)
@@ -150,6 +208,19 @@ impl Reason {
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
         details.add_bad_request_violation(field, text);
         Status::with_error_details(self.grpc(), format!("{field}: {text}"), details)
+    }
+
+    /// As [`Self::field`], for several fields at once.
+    #[must_use]
+    pub fn fields(self, violations: impl IntoIterator<Item = (String, String)>) -> Status {
+        let mut details = ErrorDetails::new();
+        details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
+        let mut words = Vec::new();
+        for (field, text) in violations {
+            words.push(format!("{field}: {text}"));
+            details.add_bad_request_violation(field, text);
+        }
+        Status::with_error_details(self.grpc(), words.join("; "), details)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -130,6 +130,12 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         linger: dice.ms(500, 20_000),
         revoke_drain,
         intake: Intake::default(),
+        batch: Batch {
+            max_records: dice.pick(&[1, 5, 1024]),
+            max_bytes: 256 << 10,
+            linger: Duration::from_millis(dice.pick(&[0, 0, 20, 300])),
+            min_fill: 1.0,
+        },
         resume_grace: dice.ms(0, 30_000),
         lease,
         map_bytes: dice.pick(&[0, 96, 3072, 3072, 3072]),

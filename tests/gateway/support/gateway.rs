@@ -226,9 +226,11 @@ pub(crate) fn render(
     top: &str,
 ) -> String {
     let mut file = format!(
-        "{top}\nlisten.address = \"{address}\"\nclusters.main.address = \"kafka://{bootstrap}\"\n\
-         log.filter = \"info\"\n"
+        "{top}\nlisten.address = \"{address}\"\nclusters.main.address = \"kafka://{bootstrap}\"\n"
     );
+    if !top.contains("log.filter") {
+        file.push_str("log.filter = \"info\"\n");
+    }
     for subscription in subscriptions {
         subscription.write(&mut file);
     }

@@ -78,6 +78,8 @@ pub(crate) struct Stream {
     records: VecDeque<Received>,
     /// Answers that have come and were not asked for yet.
     settled: VecDeque<Settled>,
+    /// How many records each batch had.
+    pub(crate) batches: Vec<usize>,
     /// Everything that happened to lanes.
     pub(crate) events: Vec<LaneEvent>,
     /// Whether the gateway has said that it stops.
@@ -115,6 +117,7 @@ impl Stream {
             responses: response.into_inner(),
             records: VecDeque::new(),
             settled: VecDeque::new(),
+            batches: Vec::new(),
             events: Vec::new(),
             draining: false,
             opened: None,
@@ -336,7 +339,10 @@ impl Stream {
             .expect("no message of the gateway is empty");
         match response {
             Response::Opened(opened) => self.opened = Some(opened),
-            Response::Batch(batch) => self.records.extend(unpack(batch)),
+            Response::Batch(batch) => {
+                self.batches.push(batch.records.len());
+                self.records.extend(unpack(batch));
+            }
             Response::Settled(settled) => self.settled.push_back(settled),
             Response::LaneEvent(event) => self.events.push(event),
             Response::Drain(_) => self.draining = true,

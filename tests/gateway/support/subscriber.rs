@@ -27,8 +27,13 @@ pub(crate) struct Printed {
 impl Subscriber {
     /// Starts a subscriber of `orders` with more arguments.
     pub(crate) fn start(address: SocketAddr, arguments: &[&str]) -> Self {
+        Self::start_at(address, &[&["orders"], arguments].concat())
+    }
+
+    /// Starts a subscriber of whatever the arguments say.
+    pub(crate) fn start_at(address: SocketAddr, arguments: &[&str]) -> Self {
         let mut command = Command::new(ackgate());
-        command.arg("sub").arg("orders").arg("--json");
+        command.arg("sub").arg("--json");
         command.arg("--address").arg(format!("http://{address}"));
         command.args(arguments);
         Self {

@@ -1,7 +1,7 @@
 //! What a broadcast lane shows of itself.
 
 use super::{Broadcast, share::Share};
-use crate::{Epoch, Generation, Hold, Position, Ready, Snapshot, Subscriber, Time};
+use crate::{Epoch, Generation, Hold, Lane, Position, Ready, Snapshot, Subscriber, Time};
 
 impl Broadcast {
     /// The next run to hand out to `subscriber`, if there is one.
@@ -11,6 +11,19 @@ impl Broadcast {
             .get(&subscriber)
             .filter(|share| share.is_here())
             .and_then(|share| share.lane.ready_for(subscriber))
+    }
+
+    /// As [`Lane::owes`](crate::Lane::owes): what others owe does not count.
+    #[must_use]
+    pub fn owes(&self, subscriber: Subscriber) -> bool {
+        self.share_of(subscriber)
+            .is_some_and(|share| share.owes(subscriber))
+    }
+
+    /// The lane of a subscriber that is here.
+    pub(crate) fn share_of(&self, subscriber: Subscriber) -> Option<&Lane> {
+        let share = self.shares.get(&subscriber)?;
+        share.is_here().then_some(&share.lane)
     }
 
     /// Whether something may be handed out, to whomever.

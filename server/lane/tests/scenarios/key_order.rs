@@ -5,7 +5,7 @@ use ackgate_lane::{
     Verdict, VerdictResult, Window,
 };
 
-use crate::support::{A, B, Bench, DEADLINE, FAILED, failed_for, policy};
+use crate::support::{A, B, Bench, DEADLINE, FAILED, failed_for, policy, range};
 
 const K: Option<u64> = Some(7);
 const J: Option<u64> = Some(8);
@@ -307,7 +307,7 @@ fn keys_cost_memory_only_while_their_records_are_unsettled() {
         ..by_key()
     });
     let mut most = 0;
-    for batch in 0..100_u64 {
+    for batch in 0..10_u64 {
         let first = batch * 500;
         let keys: Vec<Option<u64>> = (first..first + 500).map(|n| Some(n / 2)).collect();
         bench.keyed(first, &keys);
@@ -359,4 +359,29 @@ fn a_lane_whose_only_key_waits_says_until_when() {
             until: crate::support::at(5000)
         })
     );
+}
+
+#[test]
+fn l3_l9_an_unfit_record_holds_its_key_until_its_dead_letter_is_confirmed() {
+    let mut bench = Bench::new(by_key());
+    bench.keyed(0, &[K, K, K]);
+    let unfit = bench
+        .lane
+        .handle_unfit(bench.now, range(1, 1), Cause::Rejected);
+    assert_eq!(unfit, 1);
+    assert_eq!(take(&mut bench, A), [0]);
+    bench.ack(A, 0, 0);
+    assert_eq!(take(&mut bench, A), [], "its dead letter is on its way");
+    bench.dead_letter(1, DeadLetterOutcome::Stored);
+    assert_eq!(take(&mut bench, A), [2]);
+    bench.ack(A, 2, 2);
+    assert_eq!(bench.floor(), 3);
+}
+
+#[test]
+fn a_filtered_record_holds_nobody_back() {
+    let mut bench = Bench::new(by_key());
+    bench.keyed(0, &[K, K, K]);
+    assert_eq!(bench.lane.handle_filtered(bench.now, range(0, 1)), 2);
+    assert_eq!(take(&mut bench, A), [2]);
 }

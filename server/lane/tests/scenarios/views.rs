@@ -1,8 +1,8 @@
 //! What an operator sees.
 
-use ackgate_lane::{Hold, Offset};
+use ackgate_lane::{DeadLetterOutcome, Hold, Offset, OffsetRange, Order, Policy, Verdict};
 
-use crate::support::{A, Bench, at, failed_for, policy};
+use crate::support::{A, B, Bench, FAILED, at, failed_for, in_lane_order, policy, range};
 
 #[test]
 fn a_snapshot_counts_what_is_out_delayed_and_unsettled() {
@@ -37,4 +37,58 @@ fn a_lane_that_only_waits_for_a_retry_says_so_with_its_end() {
     assert_eq!(bench.lane.snapshot().hold, Some(hold));
     bench.fetched(1, 1);
     assert_eq!(bench.lane.snapshot().hold, None);
+}
+
+fn ready_for_a(bench: &Bench) -> Vec<OffsetRange> {
+    bench.lane.ready_runs(A).collect()
+}
+
+#[test]
+fn all_that_is_ready_is_told_whatever_its_numbers() {
+    let mut bench = Bench::new(policy());
+    assert_eq!(ready_for_a(&bench), []);
+    bench.fetched(0, 4).fetched(7, 9);
+    assert_eq!(ready_for_a(&bench), [range(0, 4), range(7, 9)]);
+    bench.deliver(A, 0, 4).applied(A, 2, 2, Verdict::Released);
+    assert_eq!(ready_for_a(&bench), [range(2, 2), range(7, 9)]);
+    let mut ordered = Bench::new(in_lane_order());
+    ordered.fetched(0, 4).deliver(B, 0, 1);
+    assert_eq!(ready_for_a(&ordered), [], "the lane is another's");
+}
+
+#[test]
+fn a_lane_owes_what_may_still_be_handed_to_a_subscriber() {
+    let mut bench = Bench::new(policy());
+    assert!(!bench.lane.owes(A), "nothing is there");
+    bench.fetched(0, 4);
+    assert!(bench.lane.owes(A), "it is ready");
+    bench.deliver(A, 0, 3).deliver(B, 4, 4).ack(A, 0, 1);
+    assert!(bench.lane.owes(A), "it is out");
+    bench.applied(A, 2, 2, FAILED);
+    bench.ack(A, 3, 3);
+    assert!(bench.lane.owes(A), "it is delayed");
+    bench.until(2000);
+    bench.deliver(A, 2, 2).applied(A, 2, 2, Verdict::Rejected);
+    assert!(
+        !bench.lane.owes(A),
+        "its dead letter is on the way, and another has one"
+    );
+    assert!(bench.lane.owes(B));
+    bench.dead_letter(2, DeadLetterOutcome::Stored);
+    assert!(!bench.lane.owes(A) && bench.lane.owes(B));
+}
+
+#[test]
+fn a_lane_owes_what_is_behind_its_key_and_what_is_to_be_read_again() {
+    let mut by_key = Bench::new(Policy {
+        order: Order::Key { share: 250 },
+        ..policy()
+    });
+    by_key.keyed(0, &[Some(1), Some(1)]);
+    by_key.deliver(B, 0, 0);
+    assert!(by_key.lane.owes(A), "the second may be A's yet");
+    let mut ordered = Bench::new(in_lane_order());
+    ordered.fetched(0, 1).deliver(A, 0, 1).ack(A, 1, 1);
+    ordered.applied(A, 0, 0, FAILED);
+    assert!(ordered.lane.owes(A), "the lane goes back");
 }

@@ -27,7 +27,7 @@ use tracing::{debug, error, warn};
 
 use super::{error as errors, rebalance::log, settings};
 use crate::{
-    broker::{Error, ErrorKind, Outgoing, Placed, Produced, Producer},
+    broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
     config::Cluster,
 };
 
@@ -72,17 +72,6 @@ impl KafkaProducer {
         let client = self.inner.client.lock().clone();
         flush(&client, timeout)
     }
-
-    /// Like [`Self::flush`], on a thread for blocking work. Cancelling it leaves
-    /// the records under way.
-    ///
-    /// # Errors
-    /// As [`Self::flush`].
-    pub async fn close(self: Arc<Self>, timeout: Duration) -> Result<(), Error> {
-        tokio::task::spawn_blocking(move || self.flush(timeout))
-            .await
-            .unwrap_or_else(|error| Err(errors::transient(format!("flush ended early: {error}"))))
-    }
 }
 
 impl Producer for KafkaProducer {
@@ -113,6 +102,18 @@ impl Producer for KafkaProducer {
                 })
             }
         }
+    }
+
+    /// On a thread for blocking work. Cancelling it leaves the records under way.
+    fn flushed(&self, timeout: Duration) -> Flushed {
+        let client = self.inner.client.lock().clone();
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || flush(&client, timeout))
+                .await
+                .unwrap_or_else(|error| {
+                    Err(errors::transient(format!("flush ended early: {error}")))
+                })
+        })
     }
 }
 

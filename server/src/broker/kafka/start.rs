@@ -17,7 +17,7 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer as _},
     error::KafkaResult,
 };
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
     error,
@@ -107,12 +107,8 @@ pub(super) fn resolve(
     });
     let (committed, metadata) = match committed {
         Ok(committed) => committed,
-        Err(error) if at == StartAt::Earliest => {
-            // librdkafka goes on looking, and stops the lane where Kafka says that
-            // nothing is committed; then it is read from its oldest record.
-            warn!(%error, "committed positions are not known yet");
-            return Ok(vec![Start::Found(Offset::Stored); lanes.len()]);
-        }
+        // librdkafka would go on looking by itself, but would not tell of the ack map
+        // beside the position, and the lane's first commit would erase it.
         Err(error) => return Err(error::mapped(&error, "look-up of committed positions")),
     };
     let mut starts: Vec<Option<Start>> = committed

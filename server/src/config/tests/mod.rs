@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, Problem, parse};
 
+mod ad_hoc;
 mod addresses;
 mod documents;
 mod environment;

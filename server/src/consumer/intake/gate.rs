@@ -57,6 +57,11 @@ impl Gate {
             .min(READ_AHEAD.saturating_sub(held))
     }
 
+    /// Whether nothing waits.
+    pub(in crate::consumer) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Whether so much waits that nothing more is to come.
     pub(in crate::consumer) fn is_full(&self) -> bool {
         self.records >= READ_AHEAD.into()

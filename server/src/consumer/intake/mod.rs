@@ -19,6 +19,7 @@ mod content;
 mod gate;
 mod sift;
 mod wall;
+mod wanted;
 
 use ackgate_lane::{
     Cause, Generation, Offset, OffsetRange, OnExpired, Order, Position, Subscriber, Time,

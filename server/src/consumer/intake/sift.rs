@@ -127,7 +127,7 @@ pub(super) fn extend(runs: &mut Vec<OffsetRange>, offset: Offset) {
 }
 
 /// Takes a record out of its encoded field, which is a `Batch` with nothing else.
-fn decode(field: Bytes) -> Option<v1::Record> {
+pub(super) fn decode(field: Bytes) -> Option<v1::Record> {
     v1::Batch::decode(field).ok()?.records.pop()
 }
 

@@ -6,6 +6,7 @@ use ackgate_lane::{Subscriber, Time};
 
 use super::{
     super::{
+        drained::Taking,
         identity::{Away, Token},
         opening::{Attach, Session},
     },
@@ -19,7 +20,7 @@ impl Subscribers {
         &mut self,
         attach: Attach,
         token: Option<Token>,
-        now: Time,
+        now: Taking,
     ) -> Subscriber {
         let subscriber = self.identities.bind(attach.session, &attach.name);
         let (out, alone) = self
@@ -33,9 +34,13 @@ impl Subscribers {
                 name: attach.name,
                 session: attach.session,
                 token,
-                heard: now,
+                heard: now.since,
+                batch: attach.batch,
+                until_drained: attach.until_drained,
+                taking: attach.credit.is_some().then_some(now),
                 max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
                 ack_deadline: attach.ack_deadline,
+                filter: attach.filter,
                 credit: attach.credit,
                 out,
                 alone,

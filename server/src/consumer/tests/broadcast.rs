@@ -136,6 +136,7 @@ async fn a_lost_subscriber_that_stays_away_is_counted_out_and_told() {
     committed(&broker, 4).await;
     let (range, words) = news(&mut here, NoticeKind::Recovered, "in time").await;
     assert_eq!(range, Some((4, 9)), "{words}");
+    assert!(words.contains("peer-2"), "{words}");
     committed(&broker, 10).await;
 }
 

@@ -33,8 +33,7 @@ async fn a_record_as_large_as_the_credit_does_not_starve_behind_a_busy_lane() {
             answered += 1;
             open.extend(peer.batch_within(Duration::from_millis(10)).await);
         }
-        let got: Vec<Got> = open.drain(..).collect();
-        peer.ack(&got).await;
+        peer.ack(&open).await;
         let more = peer.batch().await;
         assert!(
             more.iter().all(|got| got.lane == busy),
@@ -83,6 +82,50 @@ async fn a_subscriber_makes_room_for_a_large_record_for_a_bounded_time() {
         lane,
         "and the large one is not lost"
     );
+}
+
+/// One that works on for long cannot make room: another one has to.
+#[tokio::test(start_paused = true)]
+async fn another_subscriber_makes_room_where_one_does_not() {
+    let broker = Memory::default();
+    broker.append_sized(0, 0..3, 80);
+    broker.append(1, []);
+    let handle = start(&broker, Order::None);
+    let mut busy = attach(&handle, 1, 3, 1000).await;
+    let held = busy.records(3).await;
+    let mut other = attach(&handle, 2, 50, 1000).await;
+    broker.append_sized(0, 3..6, 80);
+    let mut open = other.records(3).await;
+    busy.grant(50, 1000).await;
+    broker.append_sized(1, 0..1, 900);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    broker.append_sized(0, 6..400, 80);
+    let lane = held[0].lane;
+    let begun = Instant::now();
+    while open.iter().all(|got| got.lane == lane) {
+        assert!(begun.elapsed() < 3 * LONG, "starved");
+        let range = OffsetRange::inclusive(
+            Offset::new(held[0].offset),
+            Offset::new(held[held.len() - 1].offset),
+        );
+        busy.tell(Input::Extend {
+            session: busy.session,
+            sequence: 9,
+            targets: vec![(lane, range.expect("a run"))],
+            refused: Vec::new(),
+            by: Duration::from_secs(600),
+            confirm: false,
+            ticket: None,
+        })
+        .await;
+        let got = open.remove(0);
+        other.ack(&[got]).await;
+        let more = other.batch_within(Duration::from_secs(1)).await;
+        let is_early = begun.elapsed() < Duration::from_secs(5);
+        assert!(!more.is_empty() || !is_early, "one is enough to make room");
+        open.extend(more);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }
 
 /// With room for one record only, two lanes take turns.

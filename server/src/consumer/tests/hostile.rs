@@ -10,7 +10,7 @@ use crate::broker::{self, Chunk, Commit, Connect, Consumer, Event, RecordIndex};
 
 /// A consumer that does nothing by itself; the test speaks for Kafka.
 #[derive(Clone, Debug, Default)]
-struct Raw {
+pub(super) struct Raw {
     fail: bool,
     events: Arc<Mutex<Option<mpsc::Sender<Event>>>>,
     grants: Arc<Mutex<Vec<(Generation, u32, u64)>>>,
@@ -39,7 +39,7 @@ impl Consumer for Raw {
         self.closed.store(true, std::sync::atomic::Ordering::SeqCst);
     }
 }
-fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order) -> Handle {
+pub(super) fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order) -> Handle {
     spawn(Parts {
         subscription: Arc::new(configured(order)),
         connect: Arc::new(raw.clone()),
@@ -49,7 +49,7 @@ fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order) -> Handle
         wall: Wall::system(),
     })
 }
-fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
+pub(super) fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
     let mut bytes = Vec::new();
     let mut records = Vec::new();
     for offset in offsets {
@@ -78,7 +78,12 @@ fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
         bytes: bytes.into(),
     }
 }
-fn assigned(generation: u64, partition: i32, start: u64, committed: bool) -> broker::Assigned {
+pub(super) fn assigned(
+    generation: u64,
+    partition: i32,
+    start: u64,
+    committed: bool,
+) -> broker::Assigned {
     broker::Assigned {
         partition: broker::TopicPartition {
             topic: "orders".into(),
@@ -92,7 +97,7 @@ fn assigned(generation: u64, partition: i32, start: u64, committed: bool) -> bro
     }
 }
 impl Raw {
-    async fn say(&self, event: Event) {
+    pub(super) async fn say(&self, event: Event) {
         for _ in 0..100 {
             if self.events.lock().is_some() {
                 break;

@@ -11,10 +11,13 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use super::*;
+
+mod content;
+mod filter;
+
 use crate::{
     broker,
     config::{Check, Content, MaxAge, OnFailure},
-    filter::Filter,
 };
 
 /// The wall clock's time at the start of each test, in milliseconds.
@@ -323,136 +326,6 @@ async fn the_age_that_counts_is_that_at_the_first_hand_over() {
         [0],
         "it was handed out before"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn filtered_records_move_the_commit_and_are_counted() {
-    let bench = bench(filter("'b' in headers.kind || key == 'key-3'"), |_| {});
-    for offset in 0..1000 {
-        let kind = if offset % 100 == 50 { "b" } else { "a" };
-        put(&bench.broker, 0, record(offset, 0, kind, "{}"));
-    }
-    let mut peer = Peer::attach(&bench.handle, 1, 100).await;
-    let got = peer.records(11).await;
-    let wanted: Vec<u64> = (0..1000)
-        .filter(|offset| *offset == 3 || offset % 100 == 50)
-        .collect();
-    assert_eq!(offsets(&got), wanted);
-    let lane = got[0].lane;
-    let unknown = peer.settle(lane, 4, 4, Verdict::Acked).await;
-    assert_eq!(unknown[0].result, Ok(VerdictResult::Unknown));
-    for got in got {
-        assert_eq!(
-            peer.settle(lane, got.offset, got.offset, Verdict::Acked)
-                .await,
-            []
-        );
-    }
-    eventually(&bench.broker, "everything is passed", |state| {
-        state.committed.get(&0) == Some(&1000)
-    })
-    .await;
-    assert_eq!(bench.handle.counts().filtered, 989);
-    assert!(bench.budget.used() <= 1 << 20, "grants only");
-}
-
-#[tokio::test(start_paused = true)]
-async fn runs_of_filtered_records_alone_keep_the_lane_going() {
-    let bench = bench(filter("false"), |_| {});
-    for offset in 0..5000 {
-        put(&bench.broker, 0, record(offset, 0, "a", "{}"));
-    }
-    let mut peer = Peer::attach(&bench.handle, 1, 1).await;
-    eventually(&bench.broker, "far beyond one window", |state| {
-        state.committed.get(&0) == Some(&5000)
-    })
-    .await;
-    assert!(peer.is_quiet(LONG).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_that_the_filter_cannot_judge_is_delivered() {
-    let bench = bench(filter("headers['kind'][1] == 'b'"), |_| {});
-    ages(&bench.broker, &[0, 0]);
-    let mut peer = Peer::attach(&bench.handle, 1, 100).await;
-    assert_eq!(offsets(&peer.records(2).await), [0, 1]);
-    let counts = bench.handle.counts();
-    assert_eq!((counts.filter_failures, counts.filtered), (2, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn content_that_is_refused_takes_the_route_of_rejected_records() {
-    let intake = content(Check::Json, OnFailure::Reject);
-    let bench = bench(intake.clone(), |_| {});
-    for (offset, value) in (0..).zip(["{}", "{", "[1]"]) {
-        put(&bench.broker, 0, record(offset, 0, "a", value));
-    }
-    let tombstone = v1::Record {
-        value: None,
-        ..record(3, 0, "a", "")
-    };
-    put(&bench.broker, 0, tombstone);
-    bench.broker.with(|state| state.letters_fail = true);
-    let mut peer = Peer::attach(&bench.handle, 1, 100).await;
-    let got = peer.records(3).await;
-    assert_eq!(offsets(&got), [0, 2, 3], "null passes");
-    for offset in [0, 2, 3] {
-        peer.settle(got[0].lane, offset, offset, Verdict::Acked)
-            .await;
-    }
-    eventually(&bench.broker, "L3: up to the dead letter", |state| {
-        state.committed.get(&0) == Some(&1)
-    })
-    .await;
-    assert_eq!(bench.handle.counts().content_rejected, 0);
-    bench.broker.with(|state| state.letters_fail = false);
-    counted(&bench.handle, |counts| counts.content_rejected == 1).await;
-    let letters = bench.broker.with(|state| state.letters.clone());
-    assert_eq!(header(&letters[0], "cause"), Some(&b"content"[..]));
-    assert_eq!(header(&letters[0], "attempts"), Some(&b"0"[..]));
-    assert_eq!(letters[0].value.as_deref(), Some(&b"{"[..]));
-    eventually(&bench.broker, "all is settled", |state| {
-        state.committed.get(&0) == Some(&4)
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn content_that_is_dropped_skipped_or_delivered_is_counted_as_that() {
-    let drop = |subscription: &mut Subscription| {
-        subscription.policy.on_reject = OnReject::Drop;
-        subscription.dead_letter = None;
-    };
-    for (on_failure, expected) in [
-        (OnFailure::Reject, (1, 0, 0)),
-        (OnFailure::Skip, (0, 1, 0)),
-        (OnFailure::Deliver, (0, 0, 1)),
-    ] {
-        let bench = bench(content(Check::Utf8, on_failure), drop);
-        let broken = v1::Record {
-            value: Some(Bytes::from_static(b"\xff")),
-            ..record(0, 0, "a", "")
-        };
-        put(&bench.broker, 0, broken);
-        put(&bench.broker, 0, record(1, 0, "a", "fine"));
-        let mut peer = Peer::attach(&bench.handle, 1, 100).await;
-        let delivered = on_failure == OnFailure::Deliver;
-        let got = peer.records(1 + usize::from(delivered)).await;
-        assert_eq!(got[0].offset, u64::from(!delivered));
-        let counts = counted(&bench.handle, |counts| !counts.is_empty()).await;
-        let counts = (
-            counts.content_rejected,
-            counts.content_skipped,
-            counts.content_delivered,
-        );
-        assert_eq!(counts, expected, "{on_failure:?}");
-        peer.settle(got[0].lane, got[0].offset, 1, Verdict::Acked)
-            .await;
-        eventually(&bench.broker, "all is settled", |state| {
-            state.committed.get(&0) == Some(&2)
-        })
-        .await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ mod broadcast;
 mod cohort;
 mod commit;
 mod delivery;
+mod drained;
 mod fairness;
 mod hostile;
 mod identity;
@@ -27,14 +28,24 @@ mod leases;
 mod log;
 mod ownership;
 mod resume;
+mod shape;
 mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    filter::Filter,
 };
 
 const LONG: Duration = Duration::from_secs(60);
+
+/// The configuration's default.
+const BATCH: Batch = Batch {
+    max_records: 1024,
+    max_bytes: 256 << 10,
+    linger: Duration::ZERO,
+    min_fill: 1.0,
+};
 
 fn policy(order: Order) -> Policy {
     let backoff = Backoff {
@@ -69,6 +80,7 @@ fn configured(order: Order) -> Subscription {
         delivery: Delivery::Competing,
         policy: policy(order),
         window_bytes: 1 << 20,
+        batch: BATCH,
         intake: Intake::default(),
         map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::from_secs(30),
@@ -130,6 +142,9 @@ struct Wish {
     takeover: bool,
     resume: Option<Manifest>,
     max_message_bytes: u64,
+    filter: Option<Filter>,
+    batch: Batch,
+    until_drained: bool,
 }
 
 impl Wish {
@@ -142,6 +157,9 @@ impl Wish {
             takeover: false,
             resume: None,
             max_message_bytes: 4 << 20,
+            filter: None,
+            batch: BATCH,
+            until_drained: false,
         }
     }
 }
@@ -157,6 +175,23 @@ struct Got {
 impl Peer {
     async fn attach(handle: &Handle, number: u64, records: u64) -> Self {
         Self::attach_as(handle, number, &format!("peer-{number}"), records).await
+    }
+
+    /// With batches of its own, or until nothing is left.
+    async fn attach_with(
+        handle: &Handle,
+        number: u64,
+        records: u64,
+        batch: Batch,
+        until_drained: bool,
+    ) -> Self {
+        let wish = Wish {
+            records,
+            batch,
+            until_drained,
+            ..Wish::new(number, &format!("peer-{number}"))
+        };
+        Self::open(handle, wish).await.expect("it may attach")
     }
 
     async fn attach_as(handle: &Handle, number: u64, name: &str, records: u64) -> Self {
@@ -183,6 +218,9 @@ impl Peer {
             },
             max_message_bytes: wish.max_message_bytes,
             ack_deadline: Duration::from_secs(30),
+            filter: wish.filter,
+            batch: wish.batch,
+            until_drained: wish.until_drained,
             outbox,
             cut,
         };
@@ -271,8 +309,9 @@ impl Peer {
 
     /// The next batch, told as sent.
     async fn batch(&mut self) -> Vec<Got> {
-        let Outbound::Batch(batch) = self.next().await else {
-            panic!("a batch is due")
+        let next = self.next().await;
+        let Outbound::Batch(batch) = next else {
+            panic!("a batch is due, not {next:?}")
         };
         let lane = batch.lane.lane;
         let mut got = Vec::new();

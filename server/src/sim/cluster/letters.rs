@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Node, Seen, log};
 use crate::{
-    broker::{Error, ErrorKind, Outgoing, Placed, Produced, Producer},
+    broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
     consumer::DEAD_LETTER_PREFIX,
 };
 
@@ -117,6 +117,10 @@ impl Node {
 }
 
 impl Producer for Node {
+    fn flushed(&self, _: Duration) -> Flushed {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn produce(&self, record: Outgoing) -> Produced {
         Box::pin(self.clone().write(record))
     }

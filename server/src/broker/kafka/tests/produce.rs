@@ -121,7 +121,7 @@ async fn close_waits_for_what_is_under_way() {
     let mock = mock(TOPIC, 1);
     let producer = Arc::new(KafkaProducer::new(&cluster(&mock.bootstrap_servers()), &[]).unwrap());
     let reports: Vec<_> = (0..50).map(|_| producer.produce(outgoing(TOPIC))).collect();
-    Arc::clone(&producer).close(PATIENCE).await.unwrap();
+    producer.flushed(PATIENCE).await.unwrap();
     for report in reports {
         report.await.unwrap();
     }

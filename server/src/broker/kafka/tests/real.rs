@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ackgate_lane::Position;
 use rdkafka::{
     ClientConfig, Offset,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
@@ -16,7 +17,9 @@ use rdkafka::{
 use super::rebalance::move_lanes;
 use super::support::{Member, PATIENCE, cluster, committed, fill, subscription};
 use crate::{
-    broker::{ErrorKind, Outgoing, Producer as _, kafka::KafkaProducer, kafka::Probe},
+    broker::{
+        Commit, ErrorKind, Event, Outgoing, Producer as _, kafka::KafkaProducer, kafka::Probe,
+    },
     config::StartAt,
 };
 
@@ -236,5 +239,47 @@ async fn throughput_of_the_adapter_alone() {
         count as f64 / took.as_secs_f64(),
         count / chunks,
     );
+    member.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Apache Kafka at ACKGATE_TEST_BOOTSTRAP"]
+async fn metadata_that_is_too_large_is_told_of_its_lane_alone() {
+    let bootstrap = bootstrap();
+    let topic = topic(&bootstrap, 2, &[]).await;
+    let group = format!("{topic}-group");
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[&topic], &group, StartAt::Earliest),
+    );
+    let lanes = member.lanes(2).await;
+    let (fits, large) = ("x".repeat(4096), "x".repeat(4097));
+    let texts = [fits, large];
+    let commits: Vec<Commit> = texts
+        .iter()
+        .zip(&lanes)
+        .map(|(text, lane)| Commit {
+            generation: lane.generation,
+            position: Position::new(7),
+            serial: 1,
+            metadata: Some(text.as_str().into()),
+        })
+        .collect();
+    member.consumer.commit(commits);
+    let mut results = Vec::new();
+    while results.len() < 2 {
+        let answer = member.until(|event| match event {
+            Event::Committed { commit, result } => Some((commit.generation, result)),
+            _ => None,
+        });
+        results.push(answer.await);
+    }
+    for (generation, result) in results {
+        if generation == lanes[0].generation {
+            result.unwrap();
+        } else {
+            assert_eq!(result.unwrap_err().kind, ErrorKind::TooLarge);
+        }
+    }
     member.close().await;
 }

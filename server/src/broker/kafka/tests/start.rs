@@ -130,3 +130,25 @@ async fn partition_without_a_position_in_a_topic_that_is_read_begins_at_its_olde
     assert!(lanes[0].committed && !lanes[1].committed);
     member.close().await;
 }
+
+#[tokio::test]
+async fn what_was_committed_beside_the_position_is_read_at_the_next_assignment() {
+    let mock = mock(TOPIC, 1);
+    let bootstrap = mock.bootstrap_servers();
+    fill(&bootstrap, TOPIC, 0, 0..5).await;
+    let subscription = subscription(&[TOPIC], GROUP, StartAt::Earliest);
+    for (metadata, position) in [(Some("some text"), 2), (Some("other text"), 2), (None, 3)] {
+        let mut member = Member::join(&bootstrap, &subscription);
+        let lane = member.lane().await;
+        member
+            .commit_with(lane.generation, position, metadata)
+            .await
+            .unwrap();
+        member.close().await;
+        let mut member = Member::join(&bootstrap, &subscription);
+        let lane = member.lane().await;
+        assert_eq!(lane.start.unwrap().get(), position);
+        assert_eq!(lane.metadata.as_deref(), metadata);
+        member.close().await;
+    }
+}

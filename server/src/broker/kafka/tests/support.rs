@@ -18,7 +18,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     broker::{Assigned, Chunk, Commit, Connect as _, Consumer, Error, Event, kafka::KafkaConnect},
-    config::{Cluster, Delivery, StartAt, Subscription},
+    config::{Batch, Cluster, Delivery, StartAt, Subscription},
 };
 
 /// For anything to happen. Joining a group takes the mock cluster 3 s.
@@ -73,6 +73,12 @@ pub(in crate::broker::kafka) fn subscription(
             commit_settlements: 1000,
         },
         window_bytes: 1 << 26,
+        batch: Batch {
+            max_records: 1024,
+            max_bytes: 256 << 10,
+            linger: Duration::ZERO,
+            min_fill: 1.0,
+        },
         map_bytes: ackgate_lane::MAX_MAP_BYTES,
         linger: Duration::ZERO,
         intake: crate::config::Intake::default(),

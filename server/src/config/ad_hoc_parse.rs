@@ -1,0 +1,156 @@
+//! The table `[ad_hoc]` becomes an [`AdHoc`], and openings over its template become
+//! subscriptions.
+//!
+//! Both go the way of a subscription in the file: the template is put among the
+//! subscriptions of a tree of its own, under a name that stands for it, and read there.
+
+use super::{
+    AdHoc, Subscription,
+    ad_hoc::Refusal,
+    checks,
+    options::{self, TEMPLATE},
+    reader::Reader,
+    subscription_parse,
+    tree::{Node, Origin, Table, Value},
+    value,
+};
+
+/// The template's name in its own tree.
+const NAME: &str = "template";
+
+/// What is said of the template begins so.
+const KEY: &str = "subscriptions.template";
+
+/// Reads `[ad_hoc]`: `Some(None)` if it is not there, `None` if something is wrong with
+/// it; that has been reported. `names` are the clusters'.
+pub(super) fn ad_hoc(
+    reader: &mut Reader<'_>,
+    names: &[&str],
+    memory: Option<u64>,
+) -> Option<Option<AdHoc>> {
+    let [section, template] = TEMPLATE;
+    let Some(node) = reader.root.get(section) else {
+        return Some(None);
+    };
+    let table = node.table()?;
+    let clusters = reader.read(&options::AD_HOC_CLUSTERS, "", |node, spec| {
+        let clusters = value::texts(node, spec)?;
+        let unknown = clusters.iter().find(|it| !names.contains(&it.as_str()));
+        unknown.map_or(Ok(()), |_| {
+            Err(format!(
+                "has what is no cluster here; there are: {}",
+                names.join(", ")
+            ))
+        })?;
+        Ok(clusters)
+    });
+    let topics = reader.read(&options::AD_HOC_TOPICS, "", value::texts);
+    let groups = reader.read(&options::AD_HOC_GROUPS, "", value::texts);
+    let given = reader.given(&options::AD_HOC_DEAD_LETTER_TOPICS, "");
+    let dead_letter_topics = match given {
+        Some(_) => reader.read(&options::AD_HOC_DEAD_LETTER_TOPICS, "", value::texts),
+        None => Some(Vec::new()),
+    };
+    let max = reader.read(&options::AD_HOC_MAX_SUBSCRIPTIONS, "", value::small);
+
+    let empty = Node::new(Value::Table(Table::new()), node.origin.clone());
+    let template = table.get(template).unwrap_or(&empty);
+    let template_table = template.table()?;
+    let mut sample = None;
+    for cluster in clusters.iter().flatten() {
+        let made = sampled(reader, template, cluster, names, memory);
+        sample = sample.or(made);
+    }
+    Some(Some(AdHoc {
+        clusters: clusters?,
+        topics: topics?,
+        groups: groups?,
+        dead_letter_topics: dead_letter_topics?,
+        max_subscriptions: usize::try_from(max?).ok()?,
+        template: template_table.clone(),
+        sample: Box::new(sample?),
+    }))
+}
+
+/// Reads the template as a subscription on `cluster`.
+fn sampled(
+    reader: &mut Reader<'_>,
+    template: &Node,
+    cluster: &str,
+    names: &[&str],
+    memory: Option<u64>,
+) -> Option<Subscription> {
+    let mut table = template.table()?.clone();
+    let dead_letter = table.get("dead_letter").and_then(Node::table);
+    let dead_letter = dead_letter.and_then(|it| it.get("topic")?.text());
+    // Any topic but the one that the rules would rightly refuse.
+    let topic = if dead_letter == Some("a") { "b" } else { "a" };
+    give(&mut table, cluster, &[topic.to_owned()], "any");
+    let node = Node::new(Value::Table(table), template.origin.clone());
+    let mut root = Table::from([("subscriptions".to_owned(), under(NAME, node))]);
+    if let Some(clusters) = reader.root.get("clusters") {
+        root.insert("clusters".to_owned(), clusters.clone());
+    }
+    let mut inner = Reader {
+        file: reader.file,
+        root: &root,
+        problems: Vec::new(),
+    };
+    let made = subscription_parse::subscription(&mut inner, NAME, names);
+    if let Some(memory) = memory {
+        checks::memory(&mut inner, memory);
+    }
+    checks::revoke_drain(&mut inner);
+    let sound = inner.problems.is_empty();
+    for mut problem in inner.problems {
+        if let Some(rest) = problem.key.strip_prefix(KEY) {
+            problem.key = format!("{}{rest}", TEMPLATE.join("."));
+        }
+        reader.problems.push(problem);
+    }
+    made.filter(|_| sound)
+}
+
+/// Reads an opening's options, which are the template's table with the wishes over it.
+pub(super) fn subscription_of(
+    mut table: Table,
+    cluster: &str,
+    topics: &[String],
+    group: &str,
+) -> Result<Subscription, Vec<Refusal>> {
+    give(&mut table, cluster, topics, group);
+    let node = Node::new(Value::Table(table), Origin::Default);
+    let root = Table::from([("subscriptions".to_owned(), under(NAME, node))]);
+    let mut reader = Reader {
+        file: "",
+        root: &root,
+        problems: Vec::new(),
+    };
+    let made = subscription_parse::subscription(&mut reader, NAME, &[cluster]);
+    match made {
+        Some(made) if reader.problems.is_empty() => Ok(made),
+        Some(_) | None => {
+            let refusal = |problem: super::Problem| {
+                let option = problem.key.strip_prefix(KEY).unwrap_or(&problem.key);
+                Refusal {
+                    option: option.trim_start_matches('.').to_owned(),
+                    why: problem.expected,
+                }
+            };
+            Err(reader.problems.into_iter().map(refusal).collect())
+        }
+    }
+}
+
+fn give(table: &mut Table, cluster: &str, topics: &[String], group: &str) {
+    let text = |text: &str| Node::new(Value::Text(text.to_owned()), Origin::Default);
+    let topics = Value::List(topics.iter().map(|topic| text(topic)).collect());
+    table.insert("cluster".to_owned(), text(cluster));
+    table.insert("topics".to_owned(), Node::new(topics, Origin::Default));
+    table.insert("group".to_owned(), text(group));
+}
+
+fn under(name: &str, node: Node) -> Node {
+    let origin = node.origin.clone();
+    Node::new(Value::Table(Table::from([(name.to_owned(), node)])), origin)
+}

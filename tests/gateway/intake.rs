@@ -169,6 +169,7 @@ async fn record_that_is_too_old_is_dead_lettered_and_never_handed_out(stage: Sta
     assert_eq!(stream.within(Duration::from_millis(300)).await.len(), 0);
 }
 
+#[allow(clippy::too_many_lines, reason = "one story, told in order")]
 async fn filter_of_a_subscriber_must_be_the_subscriptions(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let plain = stage.subscription(&topic);

@@ -79,6 +79,14 @@ pub(super) fn position(floor: Position, seen: Option<Position>) -> Position {
     }
 }
 
+/// Notes which assignment a lane on the wire is.
+pub(super) fn number(number: u64, generation: u64) {
+    #[cfg(test)]
+    switch::number(number, generation);
+    #[cfg(not(test))]
+    let _ = (number, generation);
+}
+
 #[cfg(test)]
 mod switch {
     use std::{
@@ -112,12 +120,4 @@ mod switch {
     pub(crate) fn wire_lane(number: u64) -> u64 {
         NUMBERS.with_borrow(|numbers| numbers.get(&number).copied().unwrap_or(number))
     }
-}
-
-/// Notes which assignment a lane on the wire is.
-pub(super) fn number(number: u64, generation: u64) {
-    #[cfg(test)]
-    switch::number(number, generation);
-    #[cfg(not(test))]
-    let _ = (number, generation);
 }

@@ -21,7 +21,7 @@ mod ad_hoc;
 mod keeper;
 mod places;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use ad_hoc::{Group, Running};
 use places::Places;
@@ -192,23 +192,6 @@ impl Registry {
         Ok(Self {
             shared: Arc::new(shared),
         })
-    }
-
-    /// Holds drivers that run already, and takes no ad hoc openings.
-    #[cfg(test)]
-    pub(crate) fn of(declared: HashMap<String, Handle>, budget: Budget) -> Self {
-        let make = Arc::new(tests::Nothing);
-        Self {
-            shared: Arc::new(Shared {
-                rules: None,
-                places: Places::of(&[]),
-                make,
-                budget,
-                origin: Instant::now(),
-                declared,
-                state: Mutex::default(),
-            }),
-        }
     }
 
     /// How many subscriptions the configuration has.

@@ -41,19 +41,6 @@ linger = "10s"
 
 const LINGER: Duration = Duration::from_secs(10);
 
-/// Makes nothing: for a registry whose drivers run already.
-#[derive(Debug)]
-pub(crate) struct Nothing;
-
-impl Make for Nothing {
-    fn make(&self, _: &Subscription, _: Source) -> Result<Made, broker::Error> {
-        Err(broker::Error {
-            kind: broker::ErrorKind::Operator,
-            detail: "nothing is made here".to_owned(),
-        })
-    }
-}
-
 /// Makes drivers on one broker in memory, and counts them.
 #[derive(Debug, Default)]
 struct InMemory {

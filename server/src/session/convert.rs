@@ -400,7 +400,7 @@ mod tests {
                 Frame::Message(v1::SubscribeResponse {
                     response: Some(Response::Settled(part)),
                 }) => (part.sequence, part.answers.len(), part.more),
-                other => panic!("{other:?}"),
+                other @ (Frame::Message(_) | Frame::Batch(_)) => panic!("{other:?}"),
             })
             .collect();
         assert_eq!(parts, [(9, 40, true), (9, 40, true), (9, 15, false)]);

@@ -1,28 +1,22 @@
 //! [`Gateway`]: one gateway of a run, made of the real driver and the real session
 //! code, without sockets.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    cluster::Cluster,
+    cluster::{Cluster, Node},
     history::{Event, History},
-    plan::{Plan, SUBSCRIPTION},
+    plan::Plan,
 };
 use crate::{
-    consumer::{self, Budget, Handle, Input, Parts, Wall},
-    registry::Registry,
+    broker,
+    config::Subscription,
+    consumer::{Budget, Input},
+    registry::{Made, Make, Registry, Source},
     session::{Gate, Service},
 };
-
-/// As [`super::cluster`] dates its records.
-const WRITTEN_MS: u64 = 1_700_000_000_000;
 
 /// A gateway, until it stops or dies.
 #[derive(Clone, Debug)]
@@ -32,7 +26,7 @@ pub(super) struct Gateway {
     /// Set when its process dies: streams break at once.
     pub(super) died: CancellationToken,
     gate: Gate,
-    handle: Handle,
+    registry: Registry,
     budget: Budget,
 }
 
@@ -42,27 +36,21 @@ impl Gateway {
         history.push(Event::Started { gateway: id });
         let budget = Budget::new(plan.memory);
         let node = Arc::new(cluster.node(id, budget.clone()));
-        let writes = plan.subscription.dead_letter.is_some();
-        let handle = consumer::spawn(Parts {
-            subscription: Arc::new(plan.subscription.clone()),
-            connect: Arc::clone(&node) as _,
-            producer: writes.then(|| node as _),
-            budget: budget.clone(),
-            wall: wall(history),
-            origin: Instant::now(),
-        });
+        let registry = Registry::start(
+            vec![plan.subscription.clone()],
+            None,
+            &[],
+            budget.clone(),
+            node,
+        );
+        let registry = registry.expect("nothing is refused");
         let gate = Gate::default();
-        let subscriptions = HashMap::from([(SUBSCRIPTION.to_owned(), handle.clone())]);
         Self {
             id,
-            service: Service::new(
-                Registry::of(subscriptions, budget.clone()),
-                gate.clone(),
-                plan.ping,
-            ),
+            service: Service::new(registry.clone(), gate.clone(), plan.ping),
             died: CancellationToken::new(),
             gate,
-            handle,
+            registry,
             budget,
         }
     }
@@ -75,11 +63,13 @@ impl Gateway {
     }
 
     /// Stops as on SIGTERM: drains for this long, leaves its group.
-    pub(super) async fn stop(mut self, drain: Duration, history: &History) {
+    pub(super) async fn stop(self, drain: Duration, history: &History) {
         history.push(Event::Stopping { gateway: self.id });
         self.gate.close();
-        if self.handle.send(Input::Stop(drain)).await.is_ok() {
-            self.handle.stopped().await;
+        for (_, mut handle) in self.registry.close().subscriptions {
+            if handle.send(Input::Stop(drain)).await.is_ok() {
+                handle.stopped().await;
+            }
         }
         history.push(Event::Stopped {
             gateway: self.id,
@@ -88,8 +78,13 @@ impl Gateway {
     }
 }
 
-/// A clock that begins when the records were written and follows virtual time.
-fn wall(history: &History) -> Wall {
-    let history = history.clone();
-    Wall::new(move || UNIX_EPOCH + Duration::from_millis(WRITTEN_MS + history.now()))
+impl Make for Node {
+    fn make(&self, subscription: &Subscription, _: Source) -> Result<Made, broker::Error> {
+        let node = Arc::new(self.clone());
+        let writes = subscription.dead_letter.is_some();
+        Ok(Made {
+            connect: Arc::clone(&node) as _,
+            producer: writes.then_some(node as _),
+        })
+    }
 }

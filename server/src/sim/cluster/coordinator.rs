@@ -1,6 +1,9 @@
 //! The group's coordinator: who has which partition.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
 
 use tokio::{
     sync::oneshot,
@@ -88,8 +91,8 @@ impl Cluster {
         let mut state = self.state.lock();
         let mut orders: BTreeMap<u64, Vec<i32>> = BTreeMap::new();
         for (partition, id) in state.target() {
-            if !state.owners.contains_key(&partition) {
-                state.owners.insert(partition, id);
+            if let Entry::Vacant(free) = state.owners.entry(partition) {
+                free.insert(id);
                 orders.entry(id).or_default().push(partition);
             }
         }

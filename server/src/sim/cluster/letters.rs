@@ -117,11 +117,11 @@ impl Node {
 }
 
 impl Producer for Node {
-    fn produce(&self, record: Outgoing) -> Produced {
-        Box::pin(self.clone().write(record))
+    fn flushed(&self, _: Duration) -> Flushed {
+        Box::pin(std::future::ready(Ok(())))
     }
 
-    fn flushed(&self, _timeout: Duration) -> Flushed {
-        Box::pin(std::future::ready(Ok(())))
+    fn produce(&self, record: Outgoing) -> Produced {
+        Box::pin(self.clone().write(record))
     }
 }

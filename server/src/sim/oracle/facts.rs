@@ -359,7 +359,7 @@ impl<'a> Facts<'a> {
         if self.sessions.get(&session).is_none_or(|s| s.confirm < 2) {
             return;
         }
-        let Some((_, _, words)) = self.words.get(&(session, sequence)) else {
+        let Some((said, _, words)) = self.words.get(&(session, sequence)) else {
             return;
         };
         let mut certain = Vec::new();
@@ -368,8 +368,12 @@ impl<'a> Facts<'a> {
                 continue;
             };
             for offset in self.touched(session, word) {
+                // What came after it was said is not meant by it.
+                let known = self.deliveries.get(&(word.lane, offset));
+                let had = known
+                    .is_some_and(|all| all.iter().any(|d| d.session == session && d.index < *said));
                 let became = self.became(session, sequence, word, offset);
-                if matches!(became, Became::Applied(_)) {
+                if had && matches!(became, Became::Applied(_)) {
                     certain.push((lane.partition, offset));
                 }
             }

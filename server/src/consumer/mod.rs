@@ -28,6 +28,7 @@ mod leases;
 mod members;
 mod membership;
 mod metadata;
+mod numbers;
 mod opening;
 mod shape;
 mod shown;

@@ -13,7 +13,10 @@ use ackgate_lane::{
     Subscriber, Time, VerdictResult,
 };
 
-use super::{bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, told::Told};
+use super::{
+    bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
+    told::Told,
+};
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
     config::{self, Delivery},
@@ -98,35 +101,6 @@ pub(super) struct Lanes {
     /// The epoch of each lane that was ever here; as many as the topics' partitions.
     epochs: BTreeMap<TopicPartition, Epoch>,
     numbers: Numbers,
-}
-
-/// The numbers by which subscribers name lanes. Each belongs to one topic, partition,
-/// assignment and epoch, so a verdict that names an old one is fenced without a look
-/// at anything else.
-#[derive(Debug)]
-struct Numbers {
-    /// Random, so that a number from another gateway, or from before a restart, means
-    /// nothing here.
-    base: u64,
-    last: u64,
-}
-
-impl Default for Numbers {
-    fn default() -> Self {
-        let base = fastrand::u64(1 << 20..1 << 50);
-        Self { base, last: base }
-    }
-}
-
-impl Numbers {
-    const fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    const fn has_given(&self, number: u64) -> bool {
-        self.base < number && number <= self.last
-    }
 }
 
 impl Entry {

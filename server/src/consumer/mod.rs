@@ -29,6 +29,7 @@ mod members;
 mod membership;
 mod metadata;
 pub(crate) mod mutation;
+mod numbers;
 mod opening;
 mod shape;
 mod shown;

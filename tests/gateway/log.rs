@@ -240,7 +240,7 @@ async fn retention_that_passes_a_running_lane_is_told(stage: Stage) {
     stage.commits(&topic, 0, 200).await;
 }
 
-// FC-91, L1, L4.
+// FC-91, L1, L4, L11.
 async fn topic_made_anew_is_noticed_and_delivered_in_full(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     stage.broker.produce(&topic.name, numbers(1_002)).await;

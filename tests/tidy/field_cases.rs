@@ -76,3 +76,24 @@ fn field_case_has_a_test_that_cites_it() {
     }
     complain(complaints);
 }
+
+/// Every rule is what some test says it is about, by its comment, its name or a message.
+#[test]
+fn invariant_has_a_test_that_cites_it() {
+    let tests: Vec<_> = tree::sources()
+        .into_iter()
+        .filter(|source| source.is_test() && !source.path.starts_with("tests/tidy/"))
+        .collect();
+    let mut complaints = Vec::new();
+    for id in (1..=14).map(|number| format!("L{number}")) {
+        let in_name = format!("fn l{}_", id.trim_start_matches('L'));
+        let cited = tests.iter().any(|source| {
+            source.text.contains(&in_name)
+                || source.text.lines().any(|line| tree::has_word(line, &id))
+        });
+        if !cited {
+            complaints.push(format!("no test cites {id}"));
+        }
+    }
+    complain(complaints);
+}

@@ -106,7 +106,7 @@ async fn range_that_retention_took_is_told_exactly_and_reading_goes_on() {
     .await;
 }
 
-// FC-91, L1, L4.
+// FC-91, L1, L4, L11.
 #[tokio::test(start_paused = true)]
 async fn log_made_anew_voids_what_was_out_and_is_committed_lower_in_a_new_epoch() {
     let broker = Memory::default();

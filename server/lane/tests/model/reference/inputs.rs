@@ -52,7 +52,11 @@ impl Reference {
                     }
                 }
                 Some(Is::Unread) => self.admit(offset),
-                Some(Is::Settled(_)) => self.did.push(Did::Skipped(offset)),
+                Some(Is::Settled(_)) => {
+                    // Restored: the floor may pass it without anything settling anew.
+                    self.any = true;
+                    self.did.push(Did::Skipped(offset));
+                }
                 Some(_) => {}
             }
         }

@@ -40,6 +40,12 @@ impl Broadcast {
         self.trunk.is_draining()
     }
 
+    /// Whether a drain has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.trunk.is_done()
+    }
+
     /// How many more records may be fetched now, within the window.
     #[must_use]
     pub fn room(&self) -> u32 {

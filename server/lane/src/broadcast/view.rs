@@ -13,11 +13,12 @@ impl Broadcast {
             .and_then(|share| share.lane.ready_for(subscriber))
     }
 
-    /// As [`Lane::owes`](crate::Lane::owes): what others owe does not count.
+    /// As [`Lane::owes`](crate::Lane::owes): what others owe does not count, but what
+    /// has still to be fanned out does.
     #[must_use]
     pub fn owes(&self, subscriber: Subscriber) -> bool {
         self.share_of(subscriber)
-            .is_some_and(|share| share.owes(subscriber))
+            .is_some_and(|share| share.owes(subscriber) || self.trunk.window.has_ready())
     }
 
     /// The lane of a subscriber that is here.

@@ -78,6 +78,7 @@ impl Driver {
                 return Outcome::Nothing;
             };
             if !entry.may_take(subscriber) {
+                self.subscribers.release(subscriber, generation);
                 continue;
             }
             let Some(ready) = entry.lane.ready_for(subscriber) else {

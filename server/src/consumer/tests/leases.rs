@@ -300,3 +300,28 @@ async fn a_record_too_large_for_the_holder_does_not_stop_the_lane() {
     .await;
     assert_eq!(broker.with(|state| state.letters.len()), 1, "oversize");
 }
+
+/// Nobody makes room for a lane that has gone to another one.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_makes_no_room_for_a_lane_that_it_has_lost() {
+    let broker = Memory::default();
+    broker.append_sized(0, 0..3, 80);
+    broker.append(1, []);
+    let handle = start(&broker, LANE);
+    let mut one = Peer::attach(&handle, 1, 0).await;
+    one.grant(50, 1000).await;
+    let _heart = Heart::of(&one);
+    let small = one.records(3).await;
+    broker.append_sized(1, 0..2, 2000);
+    assert!(one.is_quiet(Duration::from_secs(1)).await);
+    let shown = handle.show().await.expect("it runs");
+    assert!(shown.subscribers[0].reserved);
+    let mut two = Peer::attach(&handle, 2, 0).await;
+    two.grant(50, 1000).await;
+    let _other_heart = Heart::of(&two);
+    let large = two.records(1).await;
+    assert_ne!(large[0].lane, small[0].lane);
+    broker.append_sized(0, 3..4, 80);
+    let got = one.batch_within(Duration::from_secs(5)).await;
+    assert_eq!(offsets(&got), [3], "its own lane goes on");
+}

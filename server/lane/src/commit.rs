@@ -234,6 +234,12 @@ impl Commits {
         self.asked.map(|asked| asked.position)
     }
 
+    /// The number of the request that has not been answered, and below what everything
+    /// settled is covered by it.
+    pub(crate) fn last_asked(&self) -> Option<(u64, Position)> {
+        self.asked.map(|asked| (asked.serial, asked.covered))
+    }
+
     /// Below this everything settled is known to Kafka, unless something is news.
     pub(crate) const fn covered(&self) -> Option<Position> {
         self.base.covered

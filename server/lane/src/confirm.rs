@@ -130,15 +130,19 @@ impl Lane {
     /// now, are settled and covered by a successful commit, or void. Without ranges:
     /// once a commit that is asked for from now on has succeeded. Asks for that commit
     /// at once. Whoever waits when the lane ends gets no answer: it is fenced.
+    ///
+    /// The verdict may have been the one that ended a drain: then the drain's last
+    /// commit, which has been asked for already, is what it waits for.
     pub fn confirm(&mut self, now: Time, token: u64, ranges: Vec<OffsetRange>) {
-        if self.phase == Phase::Done {
-            return;
-        }
         self.confirmations.waiting.push(Waiting {
             token,
             ranges,
             asked: None,
         });
+        if self.phase == Phase::Done {
+            self.wait_for_last();
+            return;
+        }
         self.confirmations.look();
         self.end_turn(now);
     }
@@ -177,6 +181,16 @@ impl Lane {
             }
         } else {
             self.end_known(floor);
+        }
+    }
+
+    /// The lane is done: no commit is asked for any more, and the last one covers what
+    /// it covers.
+    fn wait_for_last(&mut self) {
+        match (self.commits.last_asked(), self.floor()) {
+            (Some((serial, covered)), _) => self.note_asked(serial, covered),
+            (None, Some(floor)) if !self.commits.is_news(floor) => self.end_known(floor),
+            (None, _) => {}
         }
     }
 

@@ -337,6 +337,12 @@ impl Kind {
         both!(self.is_draining())
     }
 
+    /// Whether a drain has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        both!(self.is_done())
+    }
+
     /// Whether every subscriber gets every record.
     #[must_use]
     pub const fn is_broadcast(&self) -> bool {

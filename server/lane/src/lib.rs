@@ -87,7 +87,7 @@
 //! - A map of another position or topic is not used, and a new epoch begins.
 //! - Provisional acks of lane order are not in it; what does not fit is left out.
 //! - When an upper bound of its settled part reaches 80 % of the room, only records up
-//!   to the highest one handed out may go out.
+//!   to the highest one handed out or settled may go out.
 //! - After [`CommitOutcome::MetadataTooLarge`] the position is committed alone, and the
 //!   room is halved ([`Effect::MapRefused`]).
 //! - [`confirm`](Lane::confirm) waits until a successful commit covers what was decided.

@@ -32,7 +32,7 @@ pub struct MapView {
     pub most_bytes: usize,
     /// At least as much as the settled part takes now.
     pub bytes: usize,
-    /// Only records up to the highest one handed out may go out.
+    /// Only records up to the highest one handed out or settled may go out.
     pub is_full: bool,
     /// Why the map that was found at the start was not used.
     pub doubt: Option<Doubt>,
@@ -46,7 +46,8 @@ pub(crate) struct Maps {
     doubt: Option<Doubt>,
     /// Nothing above this has settled.
     settled_end: Position,
-    /// Nothing above this has been handed out, now or before a restart.
+    /// Nothing above this has been handed out, now or before a restart. May lie below
+    /// what has settled: policy settles records that nobody was handed.
     handed_out: Position,
     /// The next commit goes without a map.
     alone: bool,
@@ -145,9 +146,13 @@ impl Lane {
 
     /// The part of `range`, ready to go out, that may go out while the map is as full
     /// as it is.
+    ///
+    /// What settles below the settled end makes the map no longer than its bound. So the
+    /// record at the floor may always go out, also where records that nobody was handed,
+    /// as filtered ones, have filled the map above it.
     pub(crate) fn within_map(&self, range: OffsetRange) -> Option<OffsetRange> {
         if self.map_is_full() {
-            range.below(self.maps.handed_out)
+            range.below(self.maps.handed_out.max(self.maps.settled_end))
         } else {
             Some(range)
         }

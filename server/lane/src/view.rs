@@ -176,6 +176,12 @@ impl Lane {
         self.phase != Phase::Active
     }
 
+    /// Whether a drain has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
     /// How many more records may be fetched now, within the window.
     #[must_use]
     pub fn room(&self) -> u32 {

@@ -41,12 +41,7 @@ impl Driver {
                 let now = self.now();
                 let until = now.after(grace);
                 self.subscribers.leave(subscriber, Some(until), until);
-                // What is out stays out; its keys may go on with others.
-                for generation in self.lanes.generations() {
-                    if let Some(entry) = self.lanes.touch(generation) {
-                        entry.lane.handle_subscriber_paused(now, subscriber);
-                    }
-                }
+                self.give_up_keys(now, subscriber);
             }
             Departure::Lost => {
                 let known_until = self.take_back(subscriber, how);

@@ -71,6 +71,14 @@ impl Driver {
             resumed: resumed.unwrap_or_default(),
         };
         self.leases_moved = true;
+        if self
+            .subscribers
+            .get(subscriber)
+            .is_some_and(|attached| attached.taking.is_none())
+        {
+            // It may have kept keys from a session that took records.
+            self.give_up_keys(now, subscriber);
+        }
         // A session that has gone meanwhile says so itself.
         let _unheard = opened.send(Ok(accepted));
         for generation in self.lanes.generations() {

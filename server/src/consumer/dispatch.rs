@@ -78,6 +78,7 @@ impl Driver {
                 return Outcome::Nothing;
             };
             if !entry.may_take(subscriber) {
+                self.subscribers.release(subscriber, generation);
                 continue;
             }
             let Some(ready) = entry.lane.ready_for(subscriber) else {
@@ -97,8 +98,9 @@ impl Driver {
                 return Outcome::Nothing;
             };
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-            // Where each has its own, each record is its own to refuse.
-            let is_oversize = if entry.lane.is_broadcast() {
+            // Where each has its own, each record is its own to refuse; and so is what
+            // comes next on a lane that is its alone.
+            let is_oversize = if entry.lane.is_broadcast() || entry.lease.is_some() {
                 self.subscribers.refuses(subscriber, first_bytes)
             } else {
                 self.subscribers.all_refuse(first_bytes)
@@ -119,6 +121,10 @@ impl Driver {
                 return Outcome::Moved;
             }
             if !self.subscribers.accepts(subscriber, first_bytes) {
+                if ready.owner.is_some() {
+                    self.let_keys_go(now, generation, subscriber);
+                    return Outcome::Moved;
+                }
                 continue;
             }
             if is_its_own {
@@ -133,6 +139,15 @@ impl Driver {
                 .find(|of| self.subscribers.reserve(now, *of, generation));
         }
         Outcome::Blocked
+    }
+
+    /// The record is its key's next and too large for the subscriber that has the key,
+    /// but not for others: the key would wait for ever.
+    fn let_keys_go(&mut self, now: Time, generation: Generation, subscriber: Subscriber) {
+        if let Some(entry) = self.lanes.touch(generation) {
+            entry.lane.handle_subscriber_paused(now, subscriber);
+        }
+        self.carry_out(now);
     }
 
     /// The last look at the age of records that never went out. Whether some are too

@@ -117,8 +117,14 @@ impl Driver {
         }
     }
 
-    /// A drain's last commit travels with the answer to the revoke.
+    /// A drain's last commit travels with the answer to the revoke. Before a stop has
+    /// drained a lane the consumer is free to commit, and whoever waits for that before
+    /// its next verdict would hold the drain up.
     fn commit(&mut self, generation: Generation, position: Position, serial: u64) {
+        let is_revoked = self
+            .revokes
+            .iter()
+            .any(|of| of.generations.contains(&generation));
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
@@ -128,7 +134,7 @@ impl Driver {
             serial,
             metadata: entry.lane.commit_map(serial).map(metadata::write),
         };
-        if entry.lane.is_draining() {
+        if is_revoked || entry.lane.is_done() {
             entry.last_commit = Some(commit);
         } else {
             self.commits.push(commit);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Verdict, VerdictResult};
+use ackgate_lane::{Answer, OffsetRange, Subscriber, Target, Time, Verdict, VerdictResult};
 
 use super::{
     driver::Driver,
@@ -122,7 +122,12 @@ impl Driver {
         if !self.subscribers.set_credit(taking, subscriber, credit) {
             return;
         }
-        let now = self.now();
+        self.give_up_keys(self.now(), subscriber);
+    }
+
+    /// The subscriber takes nothing for now: what is out stays out, its keys go on with
+    /// others.
+    pub(super) fn give_up_keys(&mut self, now: Time, subscriber: Subscriber) {
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.touch(generation) {
                 entry.lane.handle_subscriber_paused(now, subscriber);

@@ -161,10 +161,14 @@ impl Broadcast {
                     self.forget_keys(range);
                     self.effects.push_back(effect);
                 }
+                // Restored: nobody gets it, and no `Settled` follows.
+                Effect::Skipped { range } => {
+                    self.forget_keys(range);
+                    self.effects.push_back(effect);
+                }
                 Effect::Commit { .. }
                 | Effect::MapRefused { .. }
                 | Effect::Seek { .. }
-                | Effect::Skipped { .. }
                 | Effect::Lost { .. }
                 | Effect::CutOff { .. }
                 | Effect::Withdrawn { .. }

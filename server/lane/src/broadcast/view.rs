@@ -13,11 +13,12 @@ impl Broadcast {
             .and_then(|share| share.lane.ready_for(subscriber))
     }
 
-    /// As [`Lane::owes`](crate::Lane::owes): what others owe does not count.
+    /// As [`Lane::owes`](crate::Lane::owes): what others owe does not count, but what
+    /// has still to be fanned out does.
     #[must_use]
     pub fn owes(&self, subscriber: Subscriber) -> bool {
         self.share_of(subscriber)
-            .is_some_and(|share| share.owes(subscriber))
+            .is_some_and(|share| share.owes(subscriber) || self.trunk.window.has_ready())
     }
 
     /// The lane of a subscriber that is here.
@@ -38,6 +39,12 @@ impl Broadcast {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.trunk.is_draining()
+    }
+
+    /// Whether a drain has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.trunk.is_done()
     }
 
     /// How many more records may be fetched now, within the window.

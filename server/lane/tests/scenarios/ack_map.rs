@@ -2,7 +2,7 @@
 
 use ackgate_lane::{
     AckMap, CommitOutcome, Confirmed, Counters, DeadLetterOutcome, Doubt, Effect, Epoch,
-    MAX_MAP_BYTES, MapStart, Policy, Position, Return, SeekOutcome, Verdict,
+    MAX_MAP_BYTES, MapStart, Order, Policy, Position, Return, SeekOutcome, Verdict,
 };
 
 use crate::support::{
@@ -380,4 +380,57 @@ fn l12_what_did_not_fit_into_the_map_waits_for_the_floor() {
     bench.commits_until(1000);
     bench.commits_until(2000);
     assert_eq!(bench.confirmed(), [(2, Confirmed::Durable)]);
+}
+
+/// What settles by policy fills the map without having been handed out: the oldest
+/// unsettled record, not handed out either, is the way on.
+#[test]
+fn a_map_that_filtered_records_fill_does_not_stop_the_lane() {
+    let mut bench = with_room(policy(), 100);
+    for offset in (0..1000).step_by(2) {
+        bench.fetched(offset, offset);
+        bench.filtered(offset + 1, offset + 1);
+    }
+    assert!(bench.lane.snapshot().map.is_full);
+    while let Some((first, last)) = bench.ready_range() {
+        bench.deliver(A, first, last).ack(A, first, last);
+    }
+    assert_eq!(bench.floor(), 1000);
+}
+
+#[test]
+fn a_full_map_does_not_stop_a_key_whose_record_was_not_handed_out() {
+    let by_key = Policy {
+        order: Order::Key { share: 250 },
+        ..policy()
+    };
+    let mut bench = with_room(by_key, 100);
+    for offset in (0..1000).step_by(2) {
+        bench.keyed(offset, &[Some(offset % 6)]);
+        bench.filtered(offset + 1, offset + 1);
+    }
+    assert!(bench.lane.snapshot().map.is_full);
+    while let Some(ready) = bench.lane.ready_for(A) {
+        let (first, last) = (ready.range.first().get(), ready.range.last().get());
+        bench.hand(A, first, last).ack(A, first, last);
+    }
+    assert_eq!(bench.floor(), 1000);
+}
+
+/// L12: the verdict that ends a drain is covered by the drain's last commit.
+#[test]
+fn l12_the_last_verdict_of_a_drain_is_confirmed_by_its_last_commit() {
+    let mut bench = writing(policy());
+    bench.fetched(0, 1).deliver(A, 0, 1).drain(5000);
+    bench.ack(A, 0, 1).confirm(1, &[(0, 1)]);
+    assert_eq!(bench.effects().last(), Some(&Effect::Drained));
+    assert_eq!(bench.confirmed(), []);
+    bench.committed(2, CommitOutcome::Done);
+    assert_eq!(bench.confirmed(), [(1, Confirmed::Durable)]);
+
+    let mut bench = writing(policy());
+    bench.fetched(0, 1).deliver(A, 0, 1).drain(5000);
+    bench.ack(A, 0, 1).confirm(1, &[(0, 1)]);
+    bench.committed(2, CommitOutcome::Failed);
+    assert_eq!(bench.confirmed(), [], "Kafka does not have it");
 }

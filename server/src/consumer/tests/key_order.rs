@@ -143,3 +143,69 @@ async fn a_poison_of_a_key_is_dead_lettered_and_the_key_goes_on_once_that_is_wri
     assert_eq!(offsets(&next), [1], "L3");
     assert_eq!(broker.with(|state| state.letters.len()), 1);
 }
+
+fn append_keyed_sized(broker: &Memory, offset: u64, key: u64, size: usize) {
+    broker.with(|state| state.keys.insert((0, offset), key));
+    broker.append_sized(0, [offset], size);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_too_large_for_the_owner_of_its_key_goes_to_one_that_accepts_it() {
+    let broker = Memory::default();
+    append_keyed_sized(&broker, 0, 1, 10);
+    append_keyed_sized(&broker, 1, 1, 10_000);
+    append_keyed_sized(&broker, 2, 1, 10);
+    let handle = start(&broker, BY_KEY);
+    let small = Wish {
+        max_message_bytes: 4096,
+        ..Wish::new(1, "small")
+    };
+    let mut small = Peer::open(&handle, small).await.expect("it may attach");
+    let got = small.records(1).await;
+    let mut large = Peer::attach(&handle, 2, 100).await;
+    small.ack(&got).await;
+    let got = large.records(1).await;
+    assert_eq!(offsets(&got), [1]);
+    large.ack(&got).await;
+    eventually(&broker, "the commit", |state| {
+        state.committed.get(&0) == Some(&2)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_comes_back_paused_gives_up_its_keys() {
+    let broker = Memory::default();
+    append(&broker, &[1, 1]);
+    let handle = start(&broker, BY_KEY);
+    let resumable = Wish {
+        resumable: true,
+        ..Wish::new(1, "billing")
+    };
+    let mut first = Peer::open(&handle, resumable.clone())
+        .await
+        .expect("it may attach");
+    let got = first.records(1).await;
+    let held = Held {
+        topic: "orders".to_owned(),
+        partition: 0,
+        epoch: 1,
+        range: OffsetRange::inclusive(Offset::new(0), Offset::new(0)),
+        offsets: (0, 0),
+        delivery: None,
+    };
+    let again = Wish {
+        session: 2,
+        records: 0,
+        resume: Some(Manifest {
+            token: first.accepted.token.clone().expect("a token"),
+            held: vec![held],
+        }),
+        ..resumable
+    };
+    // The new stream comes before the gateway has noticed the end of the old one.
+    let mut again = Peer::open(&handle, again).await.expect("it is back");
+    let mut other = Peer::attach(&handle, 7, 100).await;
+    again.ack(&got).await;
+    assert_eq!(offsets(&other.records(1).await), [1]);
+}

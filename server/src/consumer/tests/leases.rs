@@ -273,3 +273,55 @@ async fn flood_of_beats_costs_nothing_but_their_reading() {
     let moves = leased.iter().filter(|kind| **kind == NoticeKind::Leased);
     assert_eq!(moves.count(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_too_large_for_the_holder_does_not_stop_the_lane() {
+    let broker = Memory::default();
+    broker.append(0, [0]);
+    let handle = start(&broker, LANE);
+    let small = Wish {
+        max_message_bytes: 4096,
+        ..Wish::new(1, "small")
+    };
+    let mut small = Peer::open(&handle, small).await.expect("it may attach");
+    let _heart = Heart::of(&small);
+    let got = small.records(1).await;
+    let other = Peer::attach(&handle, 2, 100).await;
+    let _other_heart = Heart::of(&other);
+    small.ack(&got).await;
+    broker.append_sized(0, [1], 10_000);
+    broker.append(0, [2]);
+    let got = small.records(1).await;
+    assert_eq!(offsets(&got), [2]);
+    small.ack(&got).await;
+    eventually(&broker, "the commit", |state| {
+        state.committed.get(&0) == Some(&3)
+    })
+    .await;
+    assert_eq!(broker.with(|state| state.letters.len()), 1, "oversize");
+}
+
+/// Nobody makes room for a lane that has gone to another one.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_makes_no_room_for_a_lane_that_it_has_lost() {
+    let broker = Memory::default();
+    broker.append_sized(0, 0..3, 80);
+    broker.append(1, []);
+    let handle = start(&broker, LANE);
+    let mut one = Peer::attach(&handle, 1, 0).await;
+    one.grant(50, 1000).await;
+    let _heart = Heart::of(&one);
+    let small = one.records(3).await;
+    broker.append_sized(1, 0..2, 2000);
+    assert!(one.is_quiet(Duration::from_secs(1)).await);
+    let shown = handle.show().await.expect("it runs");
+    assert!(shown.subscribers[0].reserved);
+    let mut two = Peer::attach(&handle, 2, 0).await;
+    two.grant(50, 1000).await;
+    let _other_heart = Heart::of(&two);
+    let large = two.records(1).await;
+    assert_ne!(large[0].lane, small[0].lane);
+    broker.append_sized(0, 3..4, 80);
+    let got = one.batch_within(Duration::from_secs(5)).await;
+    assert_eq!(offsets(&got), [3], "its own lane goes on");
+}

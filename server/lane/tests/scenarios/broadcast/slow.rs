@@ -1,6 +1,6 @@
 //! Subscribers that keep the window full.
 
-use ackgate_lane::{Effect, Policy, Window};
+use ackgate_lane::{Effect, MapStart, Policy, Window};
 
 use super::support::Bench;
 use crate::support::{A, B, FAILED, policy};
@@ -86,4 +86,29 @@ fn a_window_that_is_full_for_want_of_bytes_counts_too() {
     bench.lane.handle_full(bench.now, true);
     bench.until(1_000);
     assert_eq!(cut_off(&mut bench).len(), 1);
+}
+
+/// What waits for room in the ack map is fanned out once the slow one has answered.
+#[test]
+fn a_member_is_owed_what_a_full_map_keeps_from_it() {
+    let map = MapStart {
+        most_bytes: 100,
+        ..MapStart::default()
+    };
+    let mut bench = Bench::with_map(policy(), None, &[A, B], map);
+    bench.fetched(0, 499).all_take(&[A, B]);
+    bench.ack(A, 0, 499);
+    for offset in (1..500).step_by(2) {
+        bench.ack(B, offset, offset);
+    }
+    assert!(bench.lane.snapshot().map.is_full);
+    bench.fetched(500, 509);
+    assert_eq!(bench.take(A), []);
+    assert!(bench.lane.owes(A), "it gets ten more");
+    for offset in (0..500).step_by(2) {
+        bench.ack(B, offset, offset);
+    }
+    assert_eq!(bench.take(A), [(500, 509, 1)]);
+    bench.ack(A, 500, 509);
+    assert!(!bench.lane.owes(A));
 }

@@ -26,6 +26,15 @@ impl Bench {
 
     /// As [`Self::new`], where the slow are cut off after that many milliseconds.
     pub(crate) fn sharing(policy: Policy, slow: Option<u64>, members: &[Subscriber]) -> Self {
+        Self::with_map(policy, slow, members, MapStart::default())
+    }
+
+    pub(crate) fn with_map(
+        policy: Policy,
+        slow: Option<u64>,
+        members: &[Subscriber],
+        map: MapStart,
+    ) -> Self {
         let sharing = Sharing {
             cut_off_after: slow.map(Duration::from_millis),
             absent_grace: Duration::from_millis(GRACE),
@@ -36,7 +45,7 @@ impl Bench {
             position: Some(Position::new(0)),
             committed: true,
             seed: 7,
-            map: MapStart::default(),
+            map,
         };
         let mut bench = Self {
             lane: Broadcast::new(policy, sharing, start),

@@ -25,7 +25,8 @@ impl Settler {
         let mut state = self.lock();
         state.session += 1;
         state.phase = Phase::Open;
-        state.draining = false;
+        // The goodbye to a draining gateway was for its session alone.
+        (state.draining, state.closing) = (false, false);
         let lost = state.keep(&Fates::new(resumed));
         let session = state.session;
         self.open.store(session, Ordering::Release);

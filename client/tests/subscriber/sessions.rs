@@ -172,7 +172,15 @@ async fn drained_subscriber_answers_what_is_out_says_goodbye_and_comes_again() {
     let mut session = gateway.session().await;
     session.open().await;
     session.batch(1, [2]).await;
-    assert_eq!(delivery(&mut subscriber).await.offset(), 2);
+    let next = delivery(&mut subscriber).await;
+    assert_eq!(next.offset(), 2);
+    // The goodbye was for the session that drained: this one goes on.
+    next.ack();
+    let verdicts = session.verdicts(1).await;
+    assert_eq!(verdicts[0].outcome(), Outcome::Acked);
+    session.batch(1, [3]).await;
+    delivery(&mut subscriber).await.ack();
+    session.verdicts(1).await;
 }
 
 #[tokio::test]

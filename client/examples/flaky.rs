@@ -1,7 +1,7 @@
 //! A worker with a bad day: it works on eight records at a time, fails every fifth
 //! one at the first attempt, and rejects what is not text.
 //!
-//! Start a gateway, for example with `ackgate demo`, then:
+//! Start a gateway, for example with `ackgate demo`, and name the address that it prints:
 //!
 //! ```text
 //! cargo run -p ackgate-client --example flaky -- http://127.0.0.1:7654 orders

@@ -1,6 +1,6 @@
 //! Prints every record of a subscription and acks it.
 //!
-//! Start a gateway, for example with `ackgate demo`, then:
+//! Start a gateway, for example with `ackgate demo`, and name the address that it prints:
 //!
 //! ```text
 //! cargo run -p ackgate-client --example print -- http://127.0.0.1:7654 orders

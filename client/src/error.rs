@@ -151,8 +151,12 @@ impl From<Status> for Error {
         let mut message = status.message().to_owned();
         if let Some(bad) = details.bad_request() {
             for violation in &bad.field_violations {
-                let (field, description) = (&violation.field, &violation.description);
-                message.push_str(&format!("; {field}: {description}"));
+                let said = format!("{}: {}", violation.field, violation.description);
+                // The gateway's own messages say it already.
+                if !message.contains(&said) {
+                    message.push_str("; ");
+                    message.push_str(&said);
+                }
             }
         }
         Self::Status {

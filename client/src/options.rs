@@ -151,7 +151,8 @@ impl Builder {
     }
 
     /// Sets the largest message accepted: 4,096 bytes to 1 GiB, default 16 MiB. A
-    /// record that does not fit takes the subscription's route for oversize records.
+    /// record that does not fit goes to another subscriber, or takes the route of
+    /// rejected records if it is for this one alone or fits none.
     pub fn max_message_bytes(mut self, bytes: u64) -> Self {
         self.max_message_bytes = bytes;
         self

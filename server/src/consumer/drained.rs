@@ -48,11 +48,11 @@ impl Driver {
             if self.is_drained(now, subscriber) {
                 // Nothing is out to it; the goodbye commits what has settled at once.
                 self.take_back(subscriber, Departure::Closed);
-                let name = self.subscribers.get(subscriber).map(|it| &it.name);
+                let session = self.subscribers.get(subscriber).map(|it| it.session.0);
                 tracing::info!(
                     subscription = self.parts.subscription.name,
-                    subscriber = name.map(AsRef::as_ref),
-                    session = subscriber.0,
+                    subscriber = %self.name(subscriber),
+                    session,
                     "subscriber drained: nothing is left for it"
                 );
                 self.end(subscriber, End::Drained);

@@ -117,10 +117,15 @@ impl Commits {
     }
 
     /// `records` more have settled; `mapped`: the map may say so.
+    /// Without maps only the position ever says so.
     pub(crate) const fn settled(&mut self, records: u64, mapped: bool) {
         self.settlements = self.settlements.saturating_add(records);
         self.any = true;
         self.changed |= mapped;
+        if !mapped {
+            // The map that Kafka has, from before maps were turned off, does not say so.
+            self.base.covered = self.base.position;
+        }
     }
 
     /// Counters have changed that the map may carry.

@@ -434,3 +434,24 @@ fn l12_the_last_verdict_of_a_drain_is_confirmed_by_its_last_commit() {
     bench.committed(2, CommitOutcome::Failed);
     assert_eq!(bench.confirmed(), [], "Kafka does not have it");
 }
+
+/// L12: a map of an earlier assignment says nothing about what settles in this one.
+#[test]
+fn l12_with_maps_turned_off_only_the_position_confirms() {
+    let off = MapStart {
+        restored: Some(map(10, &[(15, 15)])),
+        ..MapStart::default()
+    };
+    let mut bench = Bench::with_map(policy(), Some(10), true, off);
+    bench.fetched(10, 19).hand(A, 10, 14).ack(A, 12, 12);
+    bench.confirm(1, &[(12, 12)]);
+    assert_eq!(bench.commits_until(1000), []);
+    assert_eq!(bench.confirmed(), [], "no commit covers it");
+    bench
+        .hand(A, 16, 19)
+        .ack(A, 10, 11)
+        .ack(A, 13, 14)
+        .ack(A, 16, 19);
+    assert_eq!(bench.commits_until(2000), [20]);
+    assert_eq!(bench.confirmed(), [(1, Confirmed::Durable)]);
+}

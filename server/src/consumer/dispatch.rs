@@ -7,6 +7,7 @@ use super::{
     bodies::Size,
     driver::Driver,
     handle::{Outbound, OutboundBatch, Redelivered},
+    lanes::Entry,
     mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
 };
@@ -98,14 +99,7 @@ impl Driver {
                 return Outcome::Nothing;
             };
             let first_bytes = entry.bodies.size(OffsetRange::one(first)).bytes;
-            // Where each has its own, each record is its own to refuse; and so is what
-            // comes next on a lane that is its alone.
-            let is_oversize = if entry.lane.is_broadcast() || entry.lease.is_some() {
-                self.subscribers.refuses(subscriber, first_bytes)
-            } else {
-                self.subscribers.all_refuse(first_bytes)
-            };
-            if is_oversize {
+            if self.is_oversize(generation, subscriber, first_bytes) {
                 self.oversize(now, generation, subscriber, first, first_bytes);
                 return Outcome::Moved;
             }
@@ -139,6 +133,18 @@ impl Driver {
                 .find(|of| self.subscribers.reserve(now, *of, generation));
         }
         Outcome::Blocked
+    }
+
+    /// Whether nobody who could get the next record of a lane, offered to `subscriber`,
+    /// accepts it. Where each has its own, each record is its own to refuse, and so is
+    /// what comes next on a lane that is its alone.
+    fn is_oversize(&self, generation: Generation, subscriber: Subscriber, bytes: u64) -> bool {
+        let is_its_own = |entry: &Entry| entry.lane.is_broadcast() || entry.lease.is_some();
+        if self.lanes.get(generation).is_some_and(is_its_own) {
+            self.subscribers.refuses(subscriber, bytes)
+        } else {
+            self.subscribers.all_refuse(bytes)
+        }
     }
 
     /// The record is its key's next and too large for the subscriber that has the key,

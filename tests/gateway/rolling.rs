@@ -156,7 +156,7 @@ async fn stopped_gateways_lose_and_repeat_nothing(stage: Stage) {
 // L12 is another test's: here nobody asked for durable answers, so what was acked
 // since the last commit comes again.
 async fn killed_gateways_lose_nothing_and_repeat_little(stage: Stage) {
-    const KILLS: usize = 8;
+    const KILLS: usize = 20;
     let mut pair = Pair::start(&stage).await;
     for kill in 0..KILLS {
         pair.write(&stage, STEP / 2).await;

@@ -54,6 +54,9 @@ where
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(&log.filter)?)
         .with_ansi(colours)
+        // Told on standard error, a failed write there would be a panic: whoever read the
+        // log may have gone, and that must not cost a thread.
+        .log_internal_errors(false)
         .with_writer(writer);
     Ok(if log.json {
         Box::new(builder.json().flatten_event(true).finish())

@@ -39,8 +39,8 @@
 //!   it owes, and nothing else twice. After that it is withdrawn and reported
 //!   ([`Effect::Withdrawn`]).
 //! - With `cut_off_after`, a subscriber that owes the record at the floor while the
-//!   window is full, and gives no verdict for that long, is to be cut off
-//!   ([`Effect::CutOff`]), which is a loss.
+//!   window is full, or a full ack map keeps records back, and gives no verdict for
+//!   that long, is to be cut off ([`Effect::CutOff`]), which is a loss.
 //!
 //! # Order
 //!
@@ -106,7 +106,7 @@ pub struct Broadcast {
     /// Key order: the keys of unsettled records, for members to whom they are fanned out
     /// later.
     keys: BTreeMap<u64, u64>,
-    /// Since when the window has been full.
+    /// Since when the window, or the ack map, has kept records back.
     full: Option<Time>,
     /// Something that the lane does not see, as bytes, keeps it from fetching.
     is_full_outside: bool,

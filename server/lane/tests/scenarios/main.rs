@@ -19,6 +19,7 @@ mod idle;
 mod intake;
 mod key_order;
 mod lane_order;
+mod lane_order_late;
 mod leaving;
 mod redelivery;
 mod resuming;

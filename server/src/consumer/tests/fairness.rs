@@ -136,7 +136,7 @@ async fn another_subscriber_makes_room_where_one_does_not() {
 async fn a_subscriber_of_a_broadcast_makes_room_whatever_another_one_does() {
     for is_first in [true, false] {
         let broker = Memory::default();
-        broker.append_sized(0, 0..500, 80);
+        broker.append_sized(0, 0..3, 80);
         broker.append(1, []);
         let mut subscription = configured(Order::None);
         subscription.delivery = Delivery::Broadcast(Sharing {
@@ -151,11 +151,13 @@ async fn a_subscriber_of_a_broadcast_makes_room_whatever_another_one_does() {
             attach(&handle, 2, 50, 1000).await,
         ];
         let mut busy = two.remove(usize::from(is_first));
-        let mut open = busy.batch().await;
+        let mut open = busy.records(3).await;
         let lane = open[0].lane;
         // The other one has as many, and answers nothing.
-        two[0].batch().await;
+        two[0].records(3).await;
         broker.append_sized(1, 0..1, 900);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        broker.append_sized(0, 3..400, 80);
         let mut answered = 0;
         while open.iter().all(|got| got.lane == lane) {
             assert!(answered < 100, "starved behind {answered} small ones");

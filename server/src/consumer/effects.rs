@@ -239,7 +239,8 @@ impl Driver {
                 if let Some(cause) = settled {
                     self.tally.given_up(cause);
                 }
-                if std::mem::take(&mut entry.held) {
+                // One that cannot be read stays held, whatever else succeeds.
+                if !entry.failed && std::mem::take(&mut entry.held) {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
                 }

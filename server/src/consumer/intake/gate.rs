@@ -47,6 +47,11 @@ impl Gate {
         self.bytes
     }
 
+    /// Records that wait.
+    pub(in crate::consumer) const fn records(&self) -> u64 {
+        self.records
+    }
+
     /// How many more records may be fetched, given that `room` may otherwise.
     pub(in crate::consumer) fn room(&self, room: u32) -> u32 {
         let held = u32::try_from(self.records).unwrap_or(u32::MAX);

@@ -243,8 +243,12 @@ async fn held_records_count_as_memory_and_nothing_more_is_fetched() {
         "{} bytes for {fetched} records",
         bench.budget.used()
     );
+    let shown = bench.handle.show().await.expect("it runs");
+    assert_eq!(shown.lanes[0].too_young, fetched, "why nothing goes out");
     bench.clock.step(3_600_000);
     let got = peer.records(100).await;
+    let shown = bench.handle.show().await.expect("it runs");
+    assert_eq!(shown.lanes[0].too_young, 0);
     peer.settle(got[0].lane, 0, 99, Verdict::Acked).await;
     let more = peer.records(100).await;
     assert_eq!(

@@ -224,16 +224,20 @@ impl Member {
             .expect("events go on until the consumer is closed")
     }
 
-    /// The first event that `pick` takes; others are passed over.
+    /// The first event that `pick` takes, in time; others are passed over. Some come
+    /// for ever, so that each of them in time says nothing.
     pub(in crate::broker::kafka) async fn until<T>(
         &mut self,
         mut pick: impl FnMut(Event) -> Option<T>,
     ) -> T {
-        loop {
-            if let Some(found) = pick(self.event().await) {
-                return found;
+        let found = async {
+            loop {
+                if let Some(found) = pick(self.event().await) {
+                    return found;
+                }
             }
-        }
+        };
+        timeout(PATIENCE, found).await.expect("the event in time")
     }
 
     /// Whether nothing but news of the cluster and its logs comes for a while.

@@ -298,12 +298,6 @@ impl Core {
         });
         self.outbox.send(Event::Revoked(generations.to_vec()));
     }
-
-    /// Tells that a lane is gone whose log is no longer there.
-    pub(super) fn forget(&mut self, lane: Lane) {
-        self.past.forget(&lane.partition);
-        self.outbox.send(Event::Revoked(vec![lane.generation]));
-    }
 }
 
 /// That a lane has been read to the end of its log, if that is news.

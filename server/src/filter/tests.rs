@@ -105,7 +105,38 @@ fn what_is_refused_says_where_and_what_was_expected() {
             "key == ",
             "line 1, column 7: Syntax error: mismatched input '<EOF>' expecting",
         ),
-        ("key ==\n  = 'a'", "line 2, column 3: Syntax error"),
+        (
+            "key ==\n  = 'a'",
+            "line 2, column 3: Syntax error: = is no operator; there are ==",
+        ),
+        (
+            "key ='a'",
+            "line 1, column 5: Syntax error: = is no operator",
+        ),
+        (
+            "key => 3",
+            "line 1, column 5: Syntax error: = is no operator",
+        ),
+        (
+            "key & 'a'",
+            "line 1, column 5: Syntax error: & is no operator; there is &&",
+        ),
+        (
+            "key | 'a'",
+            "line 1, column 5: Syntax error: | is no operator; there is ||",
+        ),
+        (
+            "key == 'a",
+            "line 1, column 8: Syntax error: a text begins here and does not end",
+        ),
+        (
+            "key == \"a",
+            "line 1, column 8: Syntax error: a text begins here and does not end",
+        ),
+        (
+            "key == #'a'",
+            "column 8: Syntax error: token recognition error at: '#",
+        ),
         (
             "kee == 'a'",
             "line 1, column 1: no name \"kee\"; there are topic, partition",
@@ -131,6 +162,7 @@ fn what_is_refused_says_where_and_what_was_expected() {
     ] {
         let said = refused(source);
         assert!(said.contains(expected), "{source}: {said}");
+        assert!(!said.contains('\\') || source.contains('\\'), "{said}");
     }
     let long = format!("key == '{}'", "x".repeat(SOURCE_BYTES));
     assert!(

@@ -188,8 +188,8 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
     };
     let skip_acked = reader.read(&options::SKIP_ACKED, name, value::flag);
     let key_share = reader.read(&options::KEY_SHARE, name, value::float);
-    let (order, skip_acked) = (order?, skip_acked?);
-    if skip_acked && order != "lane" {
+    let order = order?;
+    if skip_acked == Some(true) && order != "lane" {
         let why = "has a meaning with order = \"lane\" only: with others, what is acked is never \
                    delivered again";
         reader.refuse(&options::SKIP_ACKED, name, why);
@@ -199,7 +199,9 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
         reader.refuse(&options::KEY_SHARE, name, why);
     }
     Some(match order {
-        "lane" => Order::Lane { skip_acked },
+        "lane" => Order::Lane {
+            skip_acked: skip_acked?,
+        },
         "key" => Order::Key {
             share: thousandths(key_share?),
         },

@@ -60,7 +60,14 @@ pub(super) fn compile(source: &str) -> Result<Compiled, Invalid> {
         return Err(at(source, offset, bounds::TOO_DEEP));
     }
     let owned = source.to_owned();
-    let parse = move || parse(owned);
+    apart(source, move || parse(owned))
+}
+
+/// Runs `parse` on a thread that has the room for it, and whose end is its own.
+pub(super) fn apart<T: Send + 'static>(
+    source: &str,
+    parse: impl FnOnce() -> Result<T, Invalid> + Send + 'static,
+) -> Result<T, Invalid> {
     let parsed = std::thread::Builder::new()
         .name("filter".to_owned())
         .stack_size(STACK)

@@ -158,6 +158,8 @@ fn what_is_refused_says_where_and_what_was_expected() {
         ("key.matches(topic)", "literal pattern"),
         ("key.matches('(')", "the pattern is refused"),
         ("key.matches('(\\\\w{100}){100}')", "the pattern is refused"),
+        ("key.matches('\\\\w{40}')", "the pattern is refused"),
+        ("matches(key, 'a')", "literal pattern"),
         ("string(key) == 'a'", "no function \"string\""),
         ("[1].exists(x, x + 1 == 2)", "+ is not available"),
     ] {
@@ -165,7 +167,9 @@ fn what_is_refused_says_where_and_what_was_expected() {
         assert!(said.contains(expected), "{source}: {said}");
         assert!(!said.contains('\\') || source.contains('\\'), "{said}");
     }
-    let long = format!("key == '{}'", "x".repeat(SOURCE_BYTES));
+    let sized = |bytes: usize| format!("key == '{}'", "x".repeat(bytes - 9));
+    Filter::compile(&sized(SOURCE_BYTES)).expect("just so");
+    let long = sized(SOURCE_BYTES + 1);
     assert!(
         refused(&long).contains("at most 4096"),
         "{}",

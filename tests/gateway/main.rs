@@ -22,6 +22,7 @@ mod support;
 
 mod ack_map;
 mod ad_hoc;
+mod answers;
 mod batches;
 mod bounded;
 mod broadcast;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        answers::cases(),
         sessions::cases(),
         verdicts::cases(),
         shutdown::cases(),

@@ -246,6 +246,28 @@ fn options_of_a_broadcast_have_no_meaning_elsewhere() {
 }
 
 #[test]
+fn a_mistake_in_one_option_of_a_broadcast_hides_none_in_another() {
+    let keys = |lines: &str| -> Vec<String> {
+        let problems = load_with(&orders(lines), &[]).expect_err("it should be refused");
+        let key = |key: &str| key.trim_start_matches("subscriptions.orders.").to_owned();
+        problems.iter().map(|it| key(&it.key)).collect()
+    };
+    assert_eq!(
+        keys("delivery = \"all\"\nslow_subscriber = \"x\"\nslow_after = \"0s\"\nabsent_grace = 1"),
+        ["delivery", "slow_subscriber", "slow_after", "absent_grace"]
+    );
+    assert_eq!(
+        keys("delivery = \"broadcast\"\nslow_after = \"0s\"\nabsent_grace = 1"),
+        ["slow_after", "slow_after", "absent_grace"],
+        "without a unit, and without a meaning"
+    );
+    assert_eq!(
+        keys("slow_after = \"5s\"\nabsent_grace = 1"),
+        ["slow_after", "absent_grace", "absent_grace"]
+    );
+}
+
+#[test]
 fn dead_letters_need_a_topic_that_is_not_read() {
     only(
         &with("dead_letter.topic = \"orders.dead\"\n", ""),

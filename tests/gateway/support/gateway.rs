@@ -180,6 +180,11 @@ impl Gateway {
         self.process.err()
     }
 
+    /// Whoever read its log has gone: its pipes break.
+    pub(crate) fn stop_reading_log(&self) {
+        self.process.stop_reading();
+    }
+
     /// Waits until its log has a text.
     pub(crate) async fn logs(&self, text: &str) {
         eventually(&format!("the gateway logs {text:?}"), async || {

@@ -34,6 +34,7 @@ mod flow_control;
 mod intake;
 mod key_order;
 mod kill;
+mod lanes;
 mod log;
 mod protocol;
 mod rebalance;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         config::cases(),
         kill::cases(),
         log::cases(),
+        lanes::cases(),
         rolling::cases(),
         tools::cases(),
     ];

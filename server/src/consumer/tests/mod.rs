@@ -18,6 +18,7 @@ mod cohort;
 mod commit;
 mod delivery;
 mod drained;
+mod durable;
 mod fairness;
 mod hostile;
 mod identity;

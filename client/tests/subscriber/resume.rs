@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackgate_client::{Code, Delivery, Error, ProblemKind, Subscriber};
+use ackgate_client::{Code, Error, ProblemKind, Subscriber};
 use ackgate_proto::v1::{
     self, Outcome, ResumeResult, subscribe_request::Request, subscribe_response::Response,
 };

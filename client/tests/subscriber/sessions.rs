@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackgate_client::{Confirm, Delivery, Error, ProblemKind, Subscriber};
+use ackgate_client::{Confirm, Error, ProblemKind};
 use ackgate_proto::v1::{self, Outcome, subscribe_request::Request, subscribe_response::Response};
 use futures::StreamExt as _;
 use tonic::Status;

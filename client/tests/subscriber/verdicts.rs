@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_client::Delivery;
 use ackgate_proto::v1::{self, Outcome, subscribe_request::Request};
 
-use crate::support::{Gateway, by_offset, deliveries, last, ranges, within};
+use crate::support::{Gateway, by_offset, deliveries, ranges, within};
 
 #[tokio::test]
 async fn acks_in_order_become_one_range() {

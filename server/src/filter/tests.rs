@@ -98,6 +98,7 @@ fn what_does_not_fit_the_record_is_a_failure_and_no_answer() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of what is refused")]
 fn what_is_refused_says_where_and_what_was_expected() {
     for (source, expected) in [
         ("", "line 1, column 1: is empty"),
@@ -325,7 +326,6 @@ fn what_an_evaluation_costs_is_bounded() {
 }
 
 #[test]
-#[expect(clippy::panic, reason = "what is caught")]
 fn panics_of_the_library_are_caught() {
     let failed: Result<bool, Failure> = caught(|| panic!("on purpose"));
     assert_eq!(failed, Err(Failure::Panicked));

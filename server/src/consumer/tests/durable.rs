@@ -134,7 +134,7 @@ async fn in_lane_order_what_a_failure_voids_is_told_as_stale() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_answers_who_waits_before_it_ends_the_session() {
-    let (broker, handle, mut peer, lane) = uncommitted(10).await;
+    let (broker, _handle, mut peer, lane) = uncommitted(10).await;
     peer.declare(lane, 0, 9, Verdict::Acked, Confirm::Durable)
         .await;
     assert!(peer.is_quiet(Duration::from_millis(100)).await);

@@ -48,6 +48,21 @@ struct Service {
 #[tonic::async_trait]
 impl GatewayService for Service {
     type SubscribeStream = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
+    type PublishStream = futures::stream::Empty<Result<v1::PublishResponse, Status>>;
+
+    async fn publish(
+        &self,
+        _request: tonic::Request<Streaming<v1::PublishRequest>>,
+    ) -> Result<tonic::Response<Self::PublishStream>, Status> {
+        Err(Status::unimplemented("for subscribers only"))
+    }
+
+    async fn publish_batch(
+        &self,
+        _request: tonic::Request<v1::PublishBatchRequest>,
+    ) -> Result<tonic::Response<v1::PublishBatchResponse>, Status> {
+        Err(Status::unimplemented("for subscribers only"))
+    }
 
     async fn subscribe(
         &self,

@@ -9,6 +9,7 @@ pub mod config;
 pub mod consumer;
 pub mod filter;
 pub mod gateway;
+pub mod headers;
 pub mod registry;
 pub mod session;
 #[cfg(test)]

@@ -153,7 +153,7 @@ fn content(check: Check, on_failure: OnFailure) -> Intake {
 }
 
 fn header<'a>(letter: &'a broker::Outgoing, name: &str) -> Option<&'a [u8]> {
-    let name = format!("{}{name}", dead_letter::PREFIX);
+    let name = format!("{}{name}", crate::headers::DEAD_LETTER);
     let found = letter.headers.iter().find(|(key, _)| *key == name);
     found.and_then(|(_, value)| value.as_deref())
 }

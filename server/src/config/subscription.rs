@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use ackgate_lane::{Order, Policy, Sharing};
 
-use super::{Intake, kafka::names};
+use super::{Copying, Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,8 @@ pub struct Lease {
 pub struct DeadLetter {
     /// The topic, on the subscription's cluster.
     pub topic: String,
+    /// What the copies carry, and where they go.
+    pub copying: Copying,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
 }
@@ -171,10 +173,12 @@ impl fmt::Debug for DeadLetter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             topic,
+            copying,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
+            .field("copying", copying)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

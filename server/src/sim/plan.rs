@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -143,6 +143,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         min_subscribers: dice.pick(&[1, 1, 1, 2]),
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             topic: "orders.dead-letter".to_owned(),
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

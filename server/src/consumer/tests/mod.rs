@@ -16,6 +16,7 @@ mod ack_map;
 mod broadcast;
 mod cohort;
 mod commit;
+mod dead_letter;
 mod delivery;
 mod drained;
 mod durable;
@@ -34,7 +35,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
     filter::Filter,
 };
 
@@ -95,6 +96,7 @@ fn configured(order: Order) -> Subscription {
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
             topic: "orders.dead-letter".to_owned(),
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

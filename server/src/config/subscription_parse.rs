@@ -170,6 +170,7 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         },
         commit_interval: commit_interval?,
         commit_settlements: commit_settlements?,
+        exactly_once: false,
     })
 }
 

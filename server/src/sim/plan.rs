@@ -176,5 +176,6 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         },
         commit_interval: dice.ms(50, 2000),
         commit_settlements: dice.between(1, 50),
+        exactly_once: false,
     }
 }

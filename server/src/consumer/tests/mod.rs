@@ -68,6 +68,7 @@ fn policy(order: Order) -> Policy {
         },
         commit_interval: Duration::from_secs(1),
         commit_settlements: 1_000_000,
+        exactly_once: false,
     }
 }
 

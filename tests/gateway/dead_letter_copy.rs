@@ -137,6 +137,7 @@ async fn all_alias_sets_stand_behind_the_records_own_headers(stage: Stage) {
 async fn round_trips_add_no_headers_and_keep_the_dedupe_id(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let dead = stage.topic("dead", 1).await;
+    let retry = stage.topic("retry", 1).await;
     let own = [header("a", b"1"), header("__dlq.errors.topic", b"own")];
     let first = Outgoing {
         headers: own.to_vec(),
@@ -147,6 +148,7 @@ async fn round_trips_add_no_headers_and_keep_the_dedupe_id(stage: Stage) {
     let subscription = stage
         .subscription(&topic)
         .dead_letter(&dead)
+        .set("dead_letter.retry_topic", &format!("\"{}\"", retry.name))
         .set("dead_letter.aliases", "[\"share\"]");
     let gateway = stage.gateway(&[subscription]).await;
     let mut stream = gateway.open().await;
@@ -190,7 +192,7 @@ async fn round_trips_add_no_headers_and_keep_the_dedupe_id(stage: Stage) {
             headers: letter.headers.into_iter().chain(origin).collect(),
             timestamp: letter.timestamp,
         };
-        stage.broker.produce(&topic.name, [again]).await;
+        stage.broker.produce(&retry.name, [again]).await;
     }
 }
 

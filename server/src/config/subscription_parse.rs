@@ -37,12 +37,17 @@ pub(super) fn subscription(
     let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
     });
+    let retry_topic = reader.read(&options::DEAD_LETTER_RETRY_TOPIC, name, |node, spec| {
+        topic(value::text(node, spec)?).map(str::to_owned)
+    });
     let copying = Copying::read(reader, name);
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
+    checks::retry_topic(reader, name, topics.as_deref());
     let (copying, producer_properties) = (copying?, producer_properties?);
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
+        retry_topic,
         copying,
         producer_properties,
     });
@@ -167,6 +172,7 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         },
         commit_interval: commit_interval?,
         commit_settlements: commit_settlements?,
+        exactly_once: false,
     })
 }
 

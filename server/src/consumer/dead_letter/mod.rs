@@ -80,12 +80,7 @@ pub(super) fn build(
     refuser: Option<Arc<str>>,
 ) -> Option<Letter> {
     let record = decode(&entry.bodies.record(given_up.offset)?)?;
-    let origin = Origin::of(
-        &record,
-        &entry.partition,
-        given_up.offset,
-        &subscription.group,
-    );
+    let origin = Origin::of(&record, &entry.partition, given_up.offset, subscription);
     let history = entry.bodies.history(given_up.offset);
     let note = entry.note(given_up.offset);
     let mut provenance = provenance(subscription, given_up, &origin, history, note, refuser);

@@ -6,6 +6,7 @@ use ackgate_proto::v1;
 
 use crate::{
     broker::TopicPartition,
+    config::Subscription,
     headers::{DEDUPE_ID, ORIGIN, REDRIVE, ROUND},
 };
 
@@ -26,23 +27,24 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Of a record that was read at `offset` of `source`.
+    /// Of a record that was read at `offset` of `source`. Only in the subscription's own
+    /// retry topic do headers tell of another place: elsewhere they are anybody's.
     pub(super) fn of(
         record: &v1::Record,
         source: &TopicPartition,
         offset: Offset,
-        group: &str,
+        subscription: &Subscription,
     ) -> Self {
-        redriven(record).unwrap_or_else(|| {
-            let TopicPartition { topic, partition } = source;
-            Self {
-                topic: topic.to_string(),
-                partition: *partition,
-                offset: i64::try_from(offset.get()).unwrap_or(i64::MAX),
-                timestamp_ms: record.timestamp_ms,
-                dedupe_id: format!("{group}/{topic}/{partition}/{offset}"),
-                round: None,
-            }
+        let TopicPartition { topic, partition } = source;
+        let is_retry = subscription.retry_topic() == Some(topic);
+        let put_back = if is_retry { redriven(record) } else { None };
+        put_back.unwrap_or_else(|| Self {
+            topic: topic.to_string(),
+            partition: *partition,
+            offset: i64::try_from(offset.get()).unwrap_or(i64::MAX),
+            timestamp_ms: record.timestamp_ms,
+            dedupe_id: format!("{}/{topic}/{partition}/{offset}", subscription.group),
+            round: None,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Copies of records: what they carry, and what is left out when they are too large.
 
-use ackgate_lane::Offset;
+use ackgate_lane::{Offset, Order};
 use ackgate_proto::v1;
 use bytes::Bytes;
 
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     broker::{Outgoing, TopicPartition},
     config::{Alias, LetterPartition},
+    consumer::tests::configured,
     headers,
 };
 
@@ -149,12 +150,16 @@ fn wire(headers: &[(&str, &str)]) -> v1::Record {
     }
 }
 
-fn origin_of(record: &v1::Record) -> Origin {
+fn origin_of(topic: &str, record: &v1::Record) -> Origin {
     let source = TopicPartition {
-        topic: "orders.retry".into(),
+        topic: topic.into(),
         partition: 1,
     };
-    Origin::of(record, &source, Offset::new(5), "billing")
+    let mut subscription = configured(Order::None);
+    if let Some(dead_letter) = &mut subscription.dead_letter {
+        dead_letter.retry_topic = Some("orders.retry".to_owned());
+    }
+    Origin::of(record, &source, Offset::new(5), &subscription)
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn origin_and_dedupe_id_stay_those_of_the_first_delivery() {
         round: Some(2),
         ..origin()
     };
-    assert_eq!(origin_of(&wire(&headers)), again);
+    assert_eq!(origin_of("orders.retry", &wire(&headers)), again);
 
     let own = Origin {
         topic: "orders.retry".to_owned(),
@@ -184,12 +189,19 @@ fn origin_and_dedupe_id_stay_those_of_the_first_delivery() {
         dedupe_id: "billing/orders.retry/1/5".to_owned(),
         round: None,
     };
-    assert_eq!(origin_of(&wire(&[])), own);
+    assert_eq!(origin_of("orders.retry", &wire(&[])), own);
+    // Nor in any topic but the retry topic.
+    assert_eq!(origin_of("orders", &wire(&headers)).topic, "orders");
     // Anybody can write headers: half of them, or what makes no sense, is no origin.
     for at in 0..5 {
         let mut some = headers.to_vec();
         some.remove(at);
-        assert_eq!(origin_of(&wire(&some)), own, "without {}", headers[at].0);
+        assert_eq!(
+            origin_of("orders.retry", &wire(&some)),
+            own,
+            "without {}",
+            headers[at].0
+        );
     }
     for (at, value) in [
         (0, "no topic!"),
@@ -201,7 +213,7 @@ fn origin_and_dedupe_id_stay_those_of_the_first_delivery() {
     ] {
         let mut some = headers.to_vec();
         some[at].1 = value;
-        assert_eq!(origin_of(&wire(&some)), own, "{value:?}");
+        assert_eq!(origin_of("orders.retry", &wire(&some)), own, "{value:?}");
     }
 }
 

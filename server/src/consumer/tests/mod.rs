@@ -69,10 +69,11 @@ fn policy(order: Order) -> Policy {
         },
         commit_interval: Duration::from_secs(1),
         commit_settlements: 1_000_000,
+        exactly_once: false,
     }
 }
 
-fn configured(order: Order) -> Subscription {
+pub(super) fn configured(order: Order) -> Subscription {
     Subscription {
         name: "orders".to_owned(),
         cluster: "main".to_owned(),
@@ -95,6 +96,7 @@ fn configured(order: Order) -> Subscription {
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
+            retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             copying: Copying::default(),
             producer_properties: Vec::new(),

@@ -17,6 +17,7 @@ use crate::{
     },
     config::{Cluster, Config, Listen, Shutdown, Subscription},
     consumer::{Budget, Handle, Input},
+    readiness::Readiness,
     registry::{Closing, Made, Make, Registry, Source},
     session::{Gate, Service},
 };
@@ -84,6 +85,7 @@ struct Kafka {
     clusters: Vec<Cluster>,
     /// Bytes that one consumer may fetch ahead.
     prefetch: Prefetch,
+    readiness: Readiness,
 }
 
 /// What one consumer may fetch ahead of its lanes, in bytes.
@@ -129,6 +131,7 @@ impl Make for Kafka {
                 Some(Arc::new(producer) as Arc<dyn Producer>)
             }
         };
+        self.readiness.begin(cluster, subscription);
         let prefetch = match source {
             Source::Declared => self.prefetch.declared,
             Source::AdHoc => self.prefetch.ad_hoc,
@@ -154,6 +157,7 @@ impl Gateway {
         let kafka = Kafka {
             clusters: config.clusters.clone(),
             prefetch: Prefetch::of(&config),
+            readiness: Readiness::default(),
         };
         let registry = Registry::start(
             config.subscriptions,

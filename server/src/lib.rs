@@ -11,6 +11,7 @@ pub mod fail;
 pub mod filter;
 pub mod gateway;
 pub mod headers;
+mod readiness;
 pub mod registry;
 pub mod session;
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod config;
 mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
+mod dead_letter_topics;
 mod delivery;
 mod flow_control;
 mod intake;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

@@ -1,6 +1,7 @@
 //! The lane once more, offset by offset and as plainly as possible: no runs, no
 //! indexes, no bounded memories. Its backoffs are zero, as the property's policy says.
 
+mod broken;
 mod fates;
 mod finish;
 mod inputs;

@@ -13,6 +13,7 @@ pub(crate) fn cases() -> Vec<Case> {
         both: stop_drains_commits_and_hands_over;
         embedded: stop_ends_whatever_clients_do,
             second_signal_stops_at_once,
+            stop_ends_although_nobody_reads_the_log,
             new_stream_is_refused_during_the_drain;
     ]
 }
@@ -94,6 +95,25 @@ async fn stop_ends_whatever_clients_do(stage: Stage) {
         Some(1),
         "what was settled is committed"
     );
+}
+
+/// A line that cannot be written must not cost the thread that logs it: without the
+/// consumer's thread no stop comes to its end.
+async fn stop_ends_although_nobody_reads_the_log(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    stage.produce(&topic, &["0"]).await;
+    let top = format!("log.filter = \"debug\"\n{}", drain(Duration::from_secs(2)));
+    let subscription = stage.subscription(&topic);
+    let mut gateway = Gateway::start_with(&stage, &[subscription], &top).await;
+    gateway.stop_reading_log();
+    let mut stream = gateway.open().await;
+    let record = stream.record().await;
+    stream.ack(&record).await;
+
+    gateway.terminate();
+    stream.status().await;
+    assert!(gateway.end().await.success());
+    assert_eq!(stage.committed(&topic, 0).await, Some(1));
 }
 
 async fn second_signal_stops_at_once(stage: Stage) {

@@ -10,7 +10,7 @@
 //!
 //! A run is one thread, one current-thread runtime and one seed: the same seed gives
 //! the same history, entry by entry. Replay a failing one with
-//! `ACKGATE_SIM_SEED=n cargo test -p ackgate --lib sim::seeds -- --nocapture`.
+//! `ACKGATE_SIM_SEED=n cargo test -p ackgate --lib sim::tests::seeds -- --nocapture`.
 //!
 //! Boundary: knows the gateway as subscribers and Kafka do. The oracle knows the
 //! history alone, and is itself proved by deliberate bugs.

@@ -5,7 +5,10 @@ use std::{
     io::{BufRead as _, BufReader, Read},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
     time::SystemTime,
 };
@@ -20,6 +23,8 @@ pub(crate) struct Process {
     child: Child,
     out: Arc<Mutex<Vec<String>>>,
     err: Arc<Mutex<Vec<String>>>,
+    /// Nobody reads its pipes any more.
+    deaf: Arc<AtomicBool>,
     /// The threads that read its pipes, until they have been joined.
     readers: Vec<JoinHandle<()>>,
 }
@@ -33,15 +38,17 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
-        let (out, err) = (Arc::default(), Arc::default());
+        let (out, err, deaf) = (Arc::default(), Arc::default(), Arc::default());
         let readers = vec![
             keep(
                 child.stdout.take().expect("stdout is piped"),
                 Arc::clone(&out),
+                Arc::clone(&deaf),
             ),
             keep(
                 child.stderr.take().expect("stderr is piped"),
                 Arc::clone(&err),
+                Arc::clone(&deaf),
             ),
         ];
         Self {
@@ -49,6 +56,7 @@ impl Process {
             child,
             out,
             err,
+            deaf,
             readers,
         }
     }
@@ -66,6 +74,11 @@ impl Process {
     /// What it has written to its standard error.
     pub(crate) fn err(&self) -> String {
         self.err.lock().unwrap().join("\n")
+    }
+
+    /// Closes its pipes: each one breaks with the next line that is written to it.
+    pub(crate) fn stop_reading(&self) {
+        self.deaf.store(true, Ordering::Relaxed);
     }
 
     /// Sends it a signal by name, as `TERM`.
@@ -126,18 +139,26 @@ impl Drop for Process {
     }
 }
 
-/// Collects lines on a thread that ends with its pipe.
-fn keep(pipe: impl Read + Send + 'static, lines: Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
+/// Collects lines on a thread that ends with its pipe, or at the first line after
+/// nobody wants them any more.
+fn keep(
+    pipe: impl Read + Send + 'static,
+    lines: Arc<Mutex<Vec<String>>>,
+    deaf: Arc<AtomicBool>,
+) -> JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             lines.lock().unwrap().push(line);
+            if deaf.load(Ordering::Relaxed) {
+                return;
+            }
         }
     })
 }
 
 /// The `ackgate` program: what `ACKGATE_BIN` names, or the one beside this test.
-/// `cargo test` builds it; a run of this test alone may find it missing or older
-/// than its source, and then builds it.
+/// `cargo test` builds it; a run of this test alone may find it missing, older than
+/// its source or without fail points, and then builds it.
 pub(crate) fn ackgate() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -148,11 +169,20 @@ pub(crate) fn ackgate() -> &'static Path {
         let deps = test.parent().expect("a test lies in a folder");
         let profile = deps.parent().expect("deps lies in the profile's folder");
         let program = profile.join("ackgate");
-        if modified(&program) < newest_source() {
+        if modified(&program) < newest_source() || !has_fail_points(&program) {
             build(profile);
         }
         program
     })
+}
+
+/// Whether it was built for tests: plain `cargo build` leaves one here that was not.
+fn has_fail_points(program: &Path) -> bool {
+    let found = Command::new("grep")
+        .args(["--quiet", "--text", "ACKGATE_FAIL_POINT"])
+        .arg(program)
+        .status();
+    found.expect("grep can be run").success()
 }
 
 fn build(profile: &Path) {
@@ -165,6 +195,8 @@ fn build(profile: &Path) {
         "ackgate",
         "--bin",
         "ackgate",
+        "--features",
+        "fail-points",
     ]);
     command.arg("--target-dir").arg(
         profile

@@ -55,7 +55,7 @@ proptest! {
 fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
     let (mut effects, mut answers, mut resumed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut inputs = Vec::new();
+    let (mut inputs, mut letters) = (Vec::new(), 0);
     for seed in 0..1_600 {
         // To make up inputs takes longer than to run them: each are run by four policies.
         if seed % 4 == 0 {
@@ -67,10 +67,12 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
         for command in &inputs {
             harness.run(command);
         }
+        letters += harness.letters_stored();
         effects.extend(harness.trace.iter().map(kind));
         resumed.extend(harness.resumed);
         answers.extend(harness.answers.iter().map(|result| format!("{result:?}")));
     }
+    assert!(letters >= 100, "{letters} letters went with commits");
     for expected in [
         "Commit",
         "Seek",

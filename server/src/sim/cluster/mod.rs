@@ -8,9 +8,11 @@
 //! can get lost after its request took effect.
 
 mod coordinator;
+mod harm;
 mod letters;
 mod log;
 mod member;
+mod node;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -22,19 +24,19 @@ use ackgate_lane::{AckMap, Generation, Position};
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, oneshot},
     time::Instant,
 };
 
 use self::log::Log;
-pub(super) use self::log::value;
+pub(super) use self::{log::value, node::Node};
 use super::{
     dice::Dice,
     history::{Event as Seen, History},
     plan::Plan,
 };
 use crate::{
-    broker::{self, Commit, Connect, Consumer},
+    broker::{self, Commit},
     config::StartAt,
     consumer::Budget,
 };
@@ -169,107 +171,6 @@ impl Cluster {
         }
     }
 
-    /// Changes the weather.
-    pub(super) fn weather(&self, change: impl FnOnce(&mut Weather)) {
-        change(&mut self.state.lock().weather);
-    }
-
-    /// Answers nothing for a while.
-    pub(super) fn silence(&self, how_long: Duration) {
-        self.weather(|weather| weather.silent_until = Some(Instant::now() + how_long));
-    }
-
-    /// Everything works from here on.
-    pub(super) fn heal(&self) {
-        self.weather(|weather| *weather = Weather::default());
-    }
-
-    /// Asks for a rebalance in which partitions move.
-    pub(super) fn rebalance(&self) {
-        {
-            let mut state = self.state.lock();
-            state.forced = true;
-            state.turn += 1;
-        }
-        self.changed.notify_one();
-    }
-
-    /// Puts one member out of the group without its knowing.
-    pub(super) fn fence_one(&self) {
-        let mut state = self.state.lock();
-        let members: Vec<u64> = state.present().collect();
-        if members.is_empty() {
-            return;
-        }
-        let unlucky = state.dice.pick(&members);
-        let later = state.dice.ms(0, 8000);
-        self.fence(&mut state, unlucky, Instant::now() + later);
-        drop(state);
-        self.changed.notify_one();
-    }
-
-    fn fence(&self, state: &mut State, id: u64, told: Instant) {
-        state.owners.retain(|_, owner| *owner != id);
-        if let Some(member) = state.members.get_mut(&id) {
-            member.fenced = Some(told);
-            member.orders.clear();
-            member.wake.notify_one();
-            self.history.push(Seen::Fenced { member: id });
-        }
-    }
-
-    /// The gateway's process is gone: nothing that it still says is heard.
-    pub(super) fn kill(&self, gateway: u64) {
-        let notice = Instant::now() + self.plan.session_timeout;
-        let mut state = self.state.lock();
-        state.dead.insert(gateway);
-        for member in state.members.values_mut() {
-            if member.gateway == gateway {
-                member.dead.get_or_insert(notice);
-                member.orders.clear();
-                member.wake.notify_one();
-                member.commit_wake.notify_one();
-            }
-        }
-        drop(state);
-        self.changed.notify_one();
-    }
-
-    /// Another tool moves the group, which Kafka allows while it has no member.
-    pub(super) fn reset(&self) -> bool {
-        let mut state = self.state.lock();
-        if !state.members.is_empty() {
-            return false;
-        }
-        let partitions: Vec<i32> = state.logs.keys().copied().collect();
-        for partition in partitions {
-            let (start, end) = {
-                let log = &state.logs[&partition];
-                (log.start, log.end)
-            };
-            let position = match state.dice.weighted(&[1, 1, 2]) {
-                0 => start,
-                1 => end,
-                _ => state.dice.between(start, end),
-            };
-            // A tool clears the metadata, or writes its own, or leaves what was there.
-            let old = state.committed.get(&partition).cloned();
-            let stale = old.filter(|old| old.position != position);
-            let metadata = match state.dice.weighted(&[2, 1, 1]) {
-                0 => None,
-                1 => Some(Arc::from("{\"by\": \"another tool\"}")),
-                _ => stale.and_then(|old| old.metadata),
-            };
-            let committed = Committed { position, metadata };
-            state.committed.insert(partition, committed);
-            self.history.push(Seen::Reset {
-                partition,
-                position,
-            });
-        }
-        true
-    }
-
     /// Whether the group has passed every record.
     pub(super) fn is_done(&self) -> bool {
         let state = self.state.lock();
@@ -354,58 +255,6 @@ impl State {
         let committed = Committed { position, metadata };
         self.committed.insert(partition, committed);
         Ok(partition)
-    }
-}
-
-/// The broker as one gateway sees it: makes consumers, writes dead letters.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    cluster: Cluster,
-    gateway: u64,
-    /// The gateway's memory, of which every fetch makes a note.
-    budget: Budget,
-}
-
-impl Connect for Node {
-    fn consume(
-        &self,
-        events: mpsc::Sender<broker::Event>,
-    ) -> Result<Box<dyn Consumer>, broker::Error> {
-        let cluster = &self.cluster;
-        let mut state = cluster.state.lock();
-        if state.dead.contains(&self.gateway) || state.dice.chance(3) {
-            return Err(broker::Error {
-                kind: broker::ErrorKind::Transient,
-                detail: "the client library refuses".to_owned(),
-            });
-        }
-        let id = state.next_member;
-        state.next_member += 1;
-        let member = Member {
-            gateway: self.gateway,
-            lanes: BTreeMap::new(),
-            orders: VecDeque::new(),
-            answers: VecDeque::new(),
-            commits: VecDeque::new(),
-            committing: false,
-            wake: Arc::default(),
-            commit_wake: Arc::default(),
-            dead: None,
-            fenced: None,
-            closing: false,
-        };
-        let wake = Arc::clone(&member.wake);
-        state.members.insert(id, member);
-        drop(state);
-        cluster.history.push(Seen::Joined {
-            member: id,
-            gateway: self.gateway,
-        });
-        let run = member::Run::new(self.clone(), id);
-        tokio::spawn(run.clone().run(events, wake));
-        tokio::spawn(run.clone().commits());
-        cluster.changed.notify_one();
-        Ok(Box::new(run))
     }
 }
 

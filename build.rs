@@ -8,7 +8,12 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 2] = ["ackgate/v1/gateway.proto", "ackgate/v1/record.proto"];
+const FILES: [&str; 4] = [
+    "ackgate/v1/admin.proto",
+    "ackgate/v1/gateway.proto",
+    "ackgate/v1/publish.proto",
+    "ackgate/v1/record.proto",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -29,7 +29,12 @@ async fn keep(context: &Context, ready: Ready) -> Result<(), Error> {
     let mut ready = Some(ready);
     let mut tries = Tries::new(context);
     loop {
-        let end = session::run(context, || tell(&mut ready, Ok(()))).await;
+        let mut was_open = false;
+        let opened = || {
+            was_open = true;
+            tell(&mut ready, Ok(()));
+        };
+        let end = session::run(context, opened).await;
         let delay = match end {
             End::Closed(result) => return result,
             End::Drained => tries.after_success(),
@@ -38,7 +43,7 @@ async fn keep(context: &Context, ready: Ready) -> Result<(), Error> {
             }
             End::Failed { error, useful } => match tries.after_failure(&error, useful) {
                 Some(delay) => {
-                    tracing::warn!(%error, ?delay, "stream lost, connecting again");
+                    tries.note(&error, delay, was_open);
                     delay
                 }
                 None => {
@@ -86,6 +91,8 @@ struct Tries<'a> {
     context: &'a Context,
     delays: ExponentialBackoff,
     failures: u32,
+    /// What the last one was, as it was logged: a refusal that goes on is told once.
+    noted: String,
 }
 
 impl<'a> Tries<'a> {
@@ -94,6 +101,7 @@ impl<'a> Tries<'a> {
             context,
             delays: context.options.delays(),
             failures: 0,
+            noted: String::new(),
         }
     }
 
@@ -118,6 +126,19 @@ impl<'a> Tries<'a> {
         self.failures = self.failures.saturating_add(1);
         let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
         Some(self.delay().max(asked))
+    }
+
+    /// Logs why there is another try.
+    fn note(&mut self, error: &Error, delay: Duration, was_open: bool) {
+        let error = error.to_string();
+        if was_open {
+            tracing::warn!(error, ?delay, "stream lost, connecting again");
+        } else if error == self.noted {
+            tracing::debug!(error, ?delay, "still not subscribed, trying again");
+        } else {
+            tracing::warn!(error, ?delay, "not subscribed, trying again");
+        }
+        self.noted = error;
     }
 
     fn delay(&mut self) -> Duration {

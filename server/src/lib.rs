@@ -7,8 +7,10 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod consumer;
+pub mod fail;
 pub mod filter;
 pub mod gateway;
+pub mod headers;
 pub mod registry;
 pub mod session;
 #[cfg(test)]

@@ -22,17 +22,20 @@ mod support;
 
 mod ack_map;
 mod ad_hoc;
+mod answers;
 mod batches;
 mod bounded;
 mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
+mod dead_letter_kill;
 mod delivery;
 mod flow_control;
 mod intake;
 mod key_order;
 mod kill;
+mod lanes;
 mod log;
 mod protocol;
 mod rebalance;
@@ -56,17 +59,20 @@ fn main() -> ExitCode {
         ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
+        dead_letter_kill::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        answers::cases(),
         sessions::cases(),
         verdicts::cases(),
         shutdown::cases(),
         config::cases(),
         kill::cases(),
         log::cases(),
+        lanes::cases(),
         rolling::cases(),
         tools::cases(),
     ];

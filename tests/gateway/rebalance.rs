@@ -7,7 +7,8 @@ use ackgate_proto::v1::{LaneEventKind, Outcome, VerdictResult};
 use tokio::time::{Instant, timeout};
 
 use crate::support::{
-    Case, Outgoing, Received, Stage, Stream, Subscriber, Topic, cases, eventually, throughout,
+    Broker, Case, Outgoing, Received, Stage, Stream, Subscriber, Topic, cases, eventually,
+    throughout,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -125,10 +126,14 @@ async fn revoke_commits_only_what_is_settled(stage: Stage) {
     let moved = loses_a_lane(&mut first).await;
     let floor = i64::from(acked.contains(&(moved, 0)));
     let seen = stage.committed(&topic, moved).await.unwrap_or(0);
-    assert_eq!(
-        seen, floor,
-        "partition {moved} was committed past its floor"
-    );
+    match stage.broker {
+        Broker::Kafka(_) => assert_eq!(seen, floor, "what partition {moved} is committed at"),
+        // It may give a member up that is late to rejoin, and take no commit from it.
+        Broker::Embedded(_) => assert!(
+            seen <= floor,
+            "partition {moved} was committed past its floor: {seen} > {floor}"
+        ),
+    }
 
     // Everything is received by one or the other.
     drop(first);

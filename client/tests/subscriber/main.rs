@@ -11,6 +11,8 @@
 )]
 
 mod bounded;
+mod deliveries;
+mod durable;
 mod errors;
 mod memory;
 mod resume;

@@ -2,21 +2,14 @@
 
 use std::time::Duration;
 
-use ackgate_client::{Code, Delivery, Error, ProblemKind, Subscriber};
+use ackgate_client::{Code, Error, ProblemKind, Subscriber};
 use ackgate_proto::v1::{
     self, Outcome, ResumeResult, subscribe_request::Request, subscribe_response::Response,
 };
 use futures::StreamExt as _;
 use tonic::Status;
 
-use crate::support::{Gateway, Session, by_offset, until, within};
-
-async fn delivery(subscriber: &mut Subscriber) -> Delivery {
-    within("a delivery", subscriber.next())
-        .await
-        .expect("the stream has ended")
-        .unwrap()
-}
+use crate::support::{Gateway, Session, by_offset, delivery, until, within};
 
 /// Reads `Open` and answers it with a token and what became of the manifest.
 async fn opens(session: &mut Session, resumed: Vec<v1::ResumeAnswer>) -> v1::Open {

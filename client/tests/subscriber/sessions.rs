@@ -2,19 +2,12 @@
 
 use std::time::Duration;
 
-use ackgate_client::{Confirm, Delivery, Error, ProblemKind, Subscriber};
+use ackgate_client::{Confirm, Error, ProblemKind};
 use ackgate_proto::v1::{self, Outcome, subscribe_request::Request, subscribe_response::Response};
 use futures::StreamExt as _;
 use tonic::Status;
 
-use crate::support::{Gateway, Headers, by_offset, until, within};
-
-async fn delivery(subscriber: &mut Subscriber) -> Delivery {
-    within("a delivery", subscriber.next())
-        .await
-        .expect("the stream has ended")
-        .unwrap()
-}
+use crate::support::{Gateway, Headers, by_offset, delivery, until, within};
 
 fn seconds(seconds: i64) -> prost_types::Duration {
     prost_types::Duration { seconds, nanos: 0 }

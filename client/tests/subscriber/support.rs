@@ -3,14 +3,14 @@
 
 use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr, pin::Pin, time::Duration};
 
-use ackgate_client::{Builder, Stats, Subscriber};
+use ackgate_client::{Builder, Delivery, Stats, Subscriber};
 use ackgate_proto::{
     EncodedBatch, Frame, RECORD_TAG,
     server::gateway_service_server::{GatewayService, GatewayServiceServer},
     v1::{self, subscribe_request::Request, subscribe_response::Response},
 };
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use tokio::{net::TcpListener, runtime::Runtime, sync::mpsc, time::timeout};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Status, Streaming, transport::Server};
@@ -48,6 +48,21 @@ struct Service {
 #[tonic::async_trait]
 impl GatewayService for Service {
     type SubscribeStream = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
+    type PublishStream = futures::stream::Empty<Result<v1::PublishResponse, Status>>;
+
+    async fn publish(
+        &self,
+        _request: tonic::Request<Streaming<v1::PublishRequest>>,
+    ) -> Result<tonic::Response<Self::PublishStream>, Status> {
+        Err(Status::unimplemented("for subscribers only"))
+    }
+
+    async fn publish_batch(
+        &self,
+        _request: tonic::Request<v1::PublishBatchRequest>,
+    ) -> Result<tonic::Response<v1::PublishBatchResponse>, Status> {
+        Err(Status::unimplemented("for subscribers only"))
+    }
 
     async fn subscribe(
         &self,
@@ -321,6 +336,31 @@ pub(crate) fn by_offset(
         }
     }
     named
+}
+
+/// The offsets that verdicts name, lowest first.
+pub(crate) fn ranges(verdicts: &[v1::Verdict]) -> Vec<(i64, i64)> {
+    let mut ranges: Vec<_> = verdicts
+        .iter()
+        .map(|it| (it.first_offset, last(it)))
+        .collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+pub(crate) async fn delivery(subscriber: &mut Subscriber) -> Delivery {
+    within("a delivery", subscriber.next())
+        .await
+        .expect("the stream has ended")
+        .unwrap()
+}
+
+pub(crate) async fn deliveries(subscriber: &mut Subscriber, count: usize) -> Vec<Delivery> {
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        taken.push(delivery(subscriber).await);
+    }
+    taken
 }
 
 /// Waits until the subscriber's counts are as wanted.

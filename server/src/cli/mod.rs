@@ -85,10 +85,22 @@ impl Cli {
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     let (code, text) = match error.downcast_ref::<Problems>() {
         Some(problems) => (USAGE, output::problems(problems)),
-        None => (FAILED, format!("error: {error:#}")),
+        None => (FAILED, format!("error: {}", in_full(error))),
     };
     output::complain(&text);
     ExitCode::from(code)
+}
+
+/// The error and its causes in one line. Many an error ends with its cause already.
+fn in_full(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -100,6 +112,16 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let address = ([127, 0, 0, 1], 1).into();
+        let source = std::io::Error::other("in use");
+        let error = anyhow::Error::new(crate::gateway::Error::Listen { address, source });
+        assert_eq!(in_full(&error), "listen.address = 127.0.0.1:1: in use");
+        let error = anyhow::Error::msg("in use").context("cannot serve");
+        assert_eq!(in_full(&error), "cannot serve: in use");
     }
 
     #[test]

@@ -6,13 +6,13 @@
 
 use super::{
     AdHoc, Subscription,
-    ad_hoc::Refusal,
+    ad_hoc::{Refusal, is_group, is_topic},
     checks,
-    options::{self, TEMPLATE},
+    options::{self, Spec, TEMPLATE},
     reader::Reader,
     subscription_parse,
     tree::{Node, Origin, Table, Value},
-    value,
+    value::{self, Wrong},
 };
 
 /// The template's name in its own tree.
@@ -44,11 +44,11 @@ pub(super) fn ad_hoc(
         })?;
         Ok(clusters)
     });
-    let topics = reader.read(&options::AD_HOC_TOPICS, "", value::texts);
-    let groups = reader.read(&options::AD_HOC_GROUPS, "", value::texts);
+    let topics = reader.read(&options::AD_HOC_TOPICS, "", topic_patterns);
+    let groups = reader.read(&options::AD_HOC_GROUPS, "", group_patterns);
     let given = reader.given(&options::AD_HOC_DEAD_LETTER_TOPICS, "");
     let dead_letter_topics = match given {
-        Some(_) => reader.read(&options::AD_HOC_DEAD_LETTER_TOPICS, "", value::texts),
+        Some(_) => reader.read(&options::AD_HOC_DEAD_LETTER_TOPICS, "", topic_patterns),
         None => Some(Vec::new()),
     };
     let max = reader.read(&options::AD_HOC_MAX_SUBSCRIPTIONS, "", value::small);
@@ -57,8 +57,10 @@ pub(super) fn ad_hoc(
     let template = table.get(template).unwrap_or(&empty);
     let template_table = template.table()?;
     let mut sample = None;
-    for cluster in clusters.iter().flatten() {
-        let made = sampled(reader, template, cluster, names, memory);
+    // The template is checked even where no cluster for it is known.
+    let unknown = [String::new()];
+    for cluster in clusters.as_deref().unwrap_or(&unknown) {
+        let made = sampled(reader, template, cluster, memory);
         sample = sample.or(made);
     }
     Some(Some(AdHoc {
@@ -72,12 +74,47 @@ pub(super) fn ad_hoc(
     }))
 }
 
+fn topic_patterns(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
+    let patterns = value::texts(node, spec)?;
+    let possible = |pattern: &String| can_match(pattern, is_topic);
+    if patterns.iter().all(possible) {
+        return Ok(patterns);
+    }
+    // Without the pattern: it may have come from where secrets do.
+    Err(
+        "has a pattern that fits no topic name: these have 1 to 249 of a-z, A-Z, 0-9, '.', '_' and \
+         '-'"
+        .to_owned(),
+    )
+}
+
+fn group_patterns(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
+    let patterns = value::texts(node, spec)?;
+    let possible = |pattern: &String| can_match(pattern, is_group);
+    if patterns.iter().all(possible) {
+        return Ok(patterns);
+    }
+    Err(
+        "has a pattern that fits no consumer group: these have 1 to 255 characters, no space at \
+         their ends and no control characters"
+            .to_owned(),
+    )
+}
+
+/// Whether anything that `is_valid` fits the pattern: if so, one does whose stars stand
+/// for nothing, or the first of them for one letter.
+fn can_match(pattern: &str, is_valid: fn(&str) -> bool) -> bool {
+    ["", "a"].into_iter().any(|first| {
+        let text = pattern.replacen('*', first, 1).replace('*', "");
+        is_valid(&text.replace('?', "a"))
+    })
+}
+
 /// Reads the template as a subscription on `cluster`.
 fn sampled(
     reader: &mut Reader<'_>,
     template: &Node,
     cluster: &str,
-    names: &[&str],
     memory: Option<u64>,
 ) -> Option<Subscription> {
     let mut table = template.table()?.clone();
@@ -96,11 +133,17 @@ fn sampled(
         root: &root,
         problems: Vec::new(),
     };
-    let made = subscription_parse::subscription(&mut inner, NAME, names);
+    let made = subscription_parse::subscription(&mut inner, NAME, &[cluster]);
     if let Some(memory) = memory {
         checks::memory(&mut inner, memory);
     }
     checks::revoke_drain(&mut inner);
+    let retry = &options::DEAD_LETTER_RETRY_TOPIC;
+    if inner.given(retry, NAME).is_some() {
+        let why = "would be read by every ad hoc subscription, each of which would get what was \
+                   put back for another: declare a subscription to have one";
+        inner.refuse(retry, NAME, why);
+    }
     let sound = inner.problems.is_empty();
     for mut problem in inner.problems {
         if let Some(rest) = problem.key.strip_prefix(KEY) {

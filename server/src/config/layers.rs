@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    options::{self, Kind, Spec},
+    options::{self, Kind, Spec, TEMPLATE},
     overlay,
     problem::{Problem, nearest, quoted},
     reader::problem,
@@ -240,6 +240,13 @@ fn is_name(text: &str) -> bool {
 }
 
 fn unknown(key: &str, path: &[String], siblings: &[&'static str]) -> String {
+    if path.starts_with(&TEMPLATE.map(str::to_owned))
+        && path.len() == TEMPLATE.len() + 1
+        && options::GIVEN_BY_OPENINGS.contains(&key)
+    {
+        let within = key.trim_end_matches('s');
+        return format!("is no option here: each opening names its own, within ad_hoc.{within}s");
+    }
     if let Some(near) = nearest(key, siblings.iter().copied()) {
         return format!("is no option; did you mean {near}?");
     }

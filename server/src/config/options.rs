@@ -4,7 +4,15 @@
 //! validation, the reference in `server/README.md` and the test of
 //! `server/ackgate.example.toml`.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
+
+mod paths;
+mod words;
+
+pub(super) use self::{
+    paths::{GIVEN_BY_OPENINGS, TEMPLATE, at, children, properties_above},
+    words::{size, span},
+};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -199,6 +207,9 @@ options! {
     DEAD_LETTER_TOPIC = "subscriptions.*.dead_letter.topic", Kind::Text("a topic name"),
         Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"` \
          and with `on_expired = \"dead_letter\"`.";
+    DEAD_LETTER_RETRY_TOPIC = "subscriptions.*.dead_letter.retry_topic", Kind::Text("a topic name"),
+        Need::Optional, "Where `ackgate dlq redrive` puts dead letters back, on the same cluster; read \
+         beside `topics`, always from its beginning. A topic of this subscription alone.";
     DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
         Need::Default("\"1s\""),
         "Upper bound of the first delay before a dead letter that could not be written is tried again.";
@@ -290,140 +301,4 @@ options! {
         Kind::Integer { min: 1, max: 10_000, unit: "subscriptions" }, Need::Default("100"),
         "Ad hoc subscriptions at a time, each with a consumer of its own; one goes `linger` after \
          its last subscriber.";
-}
-
-/// Where the template of ad hoc subscriptions is written: a subscription's options
-/// without those that an opening gives.
-pub(super) const TEMPLATE: [&str; 2] = ["ad_hoc", "template"];
-
-/// What an opening gives.
-pub(super) const GIVEN_BY_OPENINGS: [&str; 3] = ["cluster", "topics", "group"];
-
-/// A path into the template as the path into a subscription that it stands for.
-fn actual(path: &[String]) -> Cow<'_, [String]> {
-    let template = path.iter().zip(TEMPLATE).filter(|(a, b)| *a == b).count() == TEMPLATE.len();
-    let rest = path.get(TEMPLATE.len()..).unwrap_or_default();
-    let given = |name: &String| GIVEN_BY_OPENINGS.contains(&name.as_str());
-    if !template || rest.first().is_some_and(given) {
-        return Cow::Borrowed(path);
-    }
-    let mut actual = vec!["subscriptions".to_owned(), String::new()];
-    actual.extend_from_slice(rest);
-    Cow::Owned(actual)
-}
-
-/// Whether a path has the form of a key; `*` matches any name.
-fn matches(key: &str, path: &[String]) -> bool {
-    let mut segments = key.split('.');
-    path.iter().all(|name| {
-        segments
-            .next()
-            .is_some_and(|segment| segment == "*" || segment == name)
-    }) && segments.next().is_none()
-}
-
-/// The option at a path.
-pub(super) fn at(path: &[String]) -> Option<&'static Spec> {
-    let path = actual(path);
-    ALL.iter().find(|spec| matches(spec.key, &path))
-}
-
-/// The option whose table of properties a path leads into, and how many segments of
-/// the path are the table's.
-pub(super) fn properties_above(path: &[String]) -> Option<(&'static Spec, usize)> {
-    let path = actual(path);
-    ALL.iter()
-        .filter(|spec| matches!(spec.kind, Kind::Properties))
-        .find_map(|spec| {
-            let length = spec.key.split('.').count();
-            path.get(..length)
-                .filter(|head| matches(spec.key, head))
-                .map(|_| (spec, length))
-        })
-}
-
-/// The names that may follow a path; `*` among them stands for any.
-pub(super) fn children(path: &[String]) -> Vec<&'static str> {
-    let in_template = path == TEMPLATE;
-    let depth = path.len();
-    let path = actual(path);
-    let mut names: Vec<&'static str> = ALL
-        .iter()
-        .filter_map(|spec| {
-            let mut segments = spec.key.split('.');
-            let above = path.iter().all(|name| {
-                segments
-                    .next()
-                    .is_some_and(|part| part == "*" || part == name)
-            });
-            above.then(|| spec.key.split('.').nth(depth)).flatten()
-        })
-        .collect();
-    names.dedup();
-    if in_template {
-        names.retain(|name| !GIVEN_BY_OPENINGS.contains(name));
-    } else if let ([ad_hoc], [above, template]) = (path.as_ref(), TEMPLATE)
-        && ad_hoc == above
-    {
-        names.push(template);
-    }
-    names
-}
-
-impl Spec {
-    /// What a value of the option must be, in words that follow "must be".
-    pub(super) fn expected(&self) -> String {
-        match &self.kind {
-            Kind::Socket => "an IP address with port, such as \"127.0.0.1:7654\"".to_owned(),
-            Kind::Flag => "true or false".to_owned(),
-            Kind::Integer { min, max, unit } => format!("{min} to {max} {unit}"),
-            Kind::Float { min, max } => format!("a number from {min} to {max}"),
-            Kind::Duration { min, max } => format!(
-                "a duration from {} to {} with its unit, such as \"30s\" or \"500ms\"",
-                span(*min),
-                span(*max)
-            ),
-            Kind::Size { min, max } => format!(
-                "a size from {} to {}, in bytes or with its unit, such as \"64MiB\"",
-                size(*min),
-                size(*max)
-            ),
-            Kind::Choice { of, .. } => one_of(of),
-            Kind::Text(what) => (*what).to_owned(),
-            Kind::Texts(what) => format!("a list of {what}"),
-            Kind::Dsn => {
-                "an address such as \"kafka://[user:password@]host[:port][,host[:port]...]\""
-                    .to_owned()
-            }
-            Kind::Start => "\"earliest\", \"latest\", \"fail\" or \
-                            { timestamp = \"2026-01-01T00:00:00Z\" }"
-                .to_owned(),
-            Kind::Properties => "a table of librdkafka properties".to_owned(),
-        }
-    }
-}
-
-fn one_of(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
-}
-
-/// A duration as it is written in the file.
-pub(super) fn span(duration: Duration) -> String {
-    humantime::format_duration(duration).to_string()
-}
-
-/// A size as it is written in the file.
-pub(super) fn size(bytes: u64) -> String {
-    [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")]
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
-        .map_or_else(
-            || format!("{bytes} bytes"),
-            |(unit, name)| format!("{}{name}", bytes / unit),
-        )
 }

@@ -37,11 +37,16 @@ pub(super) fn subscription(
     let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
     });
+    let retry_topic = reader.read(&options::DEAD_LETTER_RETRY_TOPIC, name, |node, spec| {
+        topic(value::text(node, spec)?).map(str::to_owned)
+    });
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
+    checks::retry_topic(reader, name, topics.as_deref());
     let producer_properties = producer_properties?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
+        retry_topic,
         producer_properties,
     });
     Some(Subscription {
@@ -69,19 +74,21 @@ pub(super) fn subscription(
 
 /// How records are spread, with what a broadcast needs to know.
 fn delivery(reader: &mut Reader<'_>, name: &str) -> Option<Delivery> {
-    let delivery = reader.read(&options::DELIVERY, name, value::choice)?;
-    let slow = reader.read(&options::SLOW_SUBSCRIBER, name, value::choice)?;
-    let slow_after = reader.read(&options::SLOW_AFTER, name, value::duration)?;
-    let absent_grace = reader.read(&options::ABSENT_GRACE, name, value::duration)?;
-    if delivery == "broadcast" {
-        checks::slow_after(reader, name, slow);
-        return Some(Delivery::Broadcast(Sharing {
-            cut_off_after: (slow == "fail").then_some(slow_after),
-            absent_grace,
-        }));
+    let delivery = reader.read(&options::DELIVERY, name, value::choice);
+    let slow = reader.read(&options::SLOW_SUBSCRIBER, name, value::choice);
+    let slow_after = reader.read(&options::SLOW_AFTER, name, value::duration);
+    let absent_grace = reader.read(&options::ABSENT_GRACE, name, value::duration);
+    if delivery? != "broadcast" {
+        checks::only_broadcast(reader, name);
+        return Some(Delivery::Competing);
     }
-    checks::only_broadcast(reader, name);
-    Some(Delivery::Competing)
+    let slow = slow?;
+    checks::slow_after(reader, name, slow);
+    let slow_after = slow_after?;
+    Some(Delivery::Broadcast(Sharing {
+        cut_off_after: (slow == "fail").then_some(slow_after),
+        absent_grace: absent_grace?,
+    }))
 }
 
 /// Four characters of metadata carry three bytes of a map.
@@ -163,6 +170,7 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         },
         commit_interval: commit_interval?,
         commit_settlements: commit_settlements?,
+        exactly_once: false,
     })
 }
 
@@ -186,8 +194,8 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
     };
     let skip_acked = reader.read(&options::SKIP_ACKED, name, value::flag);
     let key_share = reader.read(&options::KEY_SHARE, name, value::float);
-    let (order, skip_acked) = (order?, skip_acked?);
-    if skip_acked && order != "lane" {
+    let order = order?;
+    if skip_acked == Some(true) && order != "lane" {
         let why = "has a meaning with order = \"lane\" only: with others, what is acked is never \
                    delivered again";
         reader.refuse(&options::SKIP_ACKED, name, why);
@@ -197,7 +205,9 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
         reader.refuse(&options::KEY_SHARE, name, why);
     }
     Some(match order {
-        "lane" => Order::Lane { skip_acked },
+        "lane" => Order::Lane {
+            skip_acked: skip_acked?,
+        },
         "key" => Order::Key {
             share: thousandths(key_share?),
         },

@@ -24,7 +24,12 @@ impl Driver {
         match how {
             Departure::Closed => {
                 self.take_back(subscriber, how);
-                tracing::info!(subscriber = %name, session = session.0, "subscriber closed");
+                tracing::info!(
+                    subscription = self.parts.subscription.name,
+                    subscriber = %name,
+                    session = session.0,
+                    "subscriber closed"
+                );
                 if let Some(attached) = self.subscribers.detach(subscriber) {
                     // If the outbox is full the session ends when it is dropped here.
                     let _full = attached.send(Outbound::End(End::Closed));
@@ -33,6 +38,7 @@ impl Driver {
             Departure::Lost if self.may_come_back(subscriber) => {
                 let grace = self.parts.subscription.resume_grace;
                 tracing::info!(
+                    subscription = self.parts.subscription.name,
                     subscriber = %name,
                     session = session.0,
                     ?grace,
@@ -45,7 +51,12 @@ impl Driver {
             }
             Departure::Lost => {
                 let known_until = self.take_back(subscriber, how);
-                tracing::info!(subscriber = %name, session = session.0, "subscriber lost");
+                tracing::info!(
+                    subscription = self.parts.subscription.name,
+                    subscriber = %name,
+                    session = session.0,
+                    "subscriber lost"
+                );
                 self.subscribers.end(subscriber, known_until);
             }
         }

@@ -15,10 +15,8 @@ use super::{
 use crate::{
     broker::{Outgoing, TopicPartition},
     config,
+    headers::DEAD_LETTER as PREFIX,
 };
-
-/// Begins every header that the gateway adds.
-pub(crate) const PREFIX: &str = "ackgate.dead-letter.";
 
 /// What is known of a record that is given up.
 #[derive(Clone, Debug)]

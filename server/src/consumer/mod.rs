@@ -25,6 +25,7 @@ mod inputs;
 mod intake;
 mod lanes;
 mod leases;
+mod letters;
 mod members;
 mod membership;
 mod metadata;
@@ -40,8 +41,6 @@ mod told;
 
 pub use budget::Budget;
 pub use counts::Counts;
-#[cfg(test)]
-pub(crate) use dead_letter::PREFIX as DEAD_LETTER_PREFIX;
 pub use driver::{Parts, spawn};
 pub use handle::{
     Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,

@@ -39,6 +39,11 @@ pub struct ShownLane {
     pub limit: u64,
     /// Whether nothing is fetched for want of memory.
     pub wants_memory: bool,
+    /// Records that are fetched and not `min_age` old yet; the lane has not heard of
+    /// them, and goes on by itself.
+    pub too_young: u64,
+    /// Whether it cannot be read until an operator acts.
+    pub unreadable: bool,
 }
 
 /// One subscriber.
@@ -82,6 +87,8 @@ impl Driver {
                 granted: entry.granted.bytes,
                 limit: self.parts.subscription.window_bytes.max(LEAST_GRANT),
                 wants_memory: entry.starved,
+                too_young: entry.gate.records(),
+                unreadable: entry.failed,
             })
             .collect();
         lanes.sort_by(|a, b| {

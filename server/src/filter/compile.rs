@@ -60,7 +60,14 @@ pub(super) fn compile(source: &str) -> Result<Compiled, Invalid> {
         return Err(at(source, offset, bounds::TOO_DEEP));
     }
     let owned = source.to_owned();
-    let parse = move || parse(owned);
+    apart(source, move || parse(owned))
+}
+
+/// Runs `parse` on a thread that has the room for it, and whose end is its own.
+pub(super) fn apart<T: Send + 'static>(
+    source: &str,
+    parse: impl FnOnce() -> Result<T, Invalid> + Send + 'static,
+) -> Result<T, Invalid> {
     let parsed = std::thread::Builder::new()
         .name("filter".to_owned())
         .stack_size(STACK)
@@ -81,11 +88,12 @@ fn parse(source: String) -> Result<Compiled, Invalid> {
             let first = errors.errors.first();
             let (line, column) = first.map_or((1, 1), |error| error.pos);
             let what = first.map_or("cannot be parsed", |error| error.msg.as_str());
+            let what = explained(what);
             let number = |n: isize| u64::try_from(n).unwrap_or(1).max(1);
             return Err(Invalid {
                 line: number(line),
                 column: number(column),
-                what: printable(what),
+                what: printable(&what),
             });
         }
     };
@@ -100,6 +108,21 @@ fn parse(source: String) -> Result<Compiled, Invalid> {
         names: needs.names,
         patterns: Arc::new(needs.patterns),
     })
+}
+
+/// What the parser said, in plainer words where it stumbles over what other languages
+/// write or over a text without its end.
+fn explained(said: &str) -> String {
+    let at = said.strip_prefix("Syntax error: token recognition error at: '");
+    let what = match at.and_then(|at| at.trim_start_matches('\\').chars().next()) {
+        Some('=') => "= is no operator; there are ==, !=, <, <=, > and >=",
+        Some('&') => "& is no operator; there is &&",
+        Some('|') => "| is no operator; there is ||",
+        Some('\'' | '"') => "a text begins here and does not end",
+        // It escapes the quotes within its quotes.
+        Some(_) | None => return said.replace("\\'", "'"),
+    };
+    format!("Syntax error: {what}")
 }
 
 /// A fault at a character of the source.

@@ -94,15 +94,17 @@ impl Filter {
     pub fn matches(&self, record: &Subject<'_>) -> Result<bool, Failure> {
         record.check()?;
         let evaluate = || self.0.program.execute(&self.0.context(record));
-        // The library has no promise never to panic.
-        let result =
-            catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_panic| Failure::Panicked)?;
-        match result {
+        match caught(evaluate)? {
             Ok(Value::Bool(wanted)) => Ok(wanted),
             Ok(other) => Err(Failure::NotBool(other.type_of().to_string())),
             Err(error) => Err(Failure::Evaluation(printable(&error.to_string()))),
         }
     }
+}
+
+/// The library has no promise never to panic.
+fn caught<T>(evaluate: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_panic| Failure::Panicked)
 }
 
 impl fmt::Debug for Filter {

@@ -98,6 +98,7 @@ fn what_does_not_fit_the_record_is_a_failure_and_no_answer() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of what is refused")]
 fn what_is_refused_says_where_and_what_was_expected() {
     for (source, expected) in [
         ("", "line 1, column 1: is empty"),
@@ -105,7 +106,38 @@ fn what_is_refused_says_where_and_what_was_expected() {
             "key == ",
             "line 1, column 7: Syntax error: mismatched input '<EOF>' expecting",
         ),
-        ("key ==\n  = 'a'", "line 2, column 3: Syntax error"),
+        (
+            "key ==\n  = 'a'",
+            "line 2, column 3: Syntax error: = is no operator; there are ==",
+        ),
+        (
+            "key ='a'",
+            "line 1, column 5: Syntax error: = is no operator",
+        ),
+        (
+            "key => 3",
+            "line 1, column 5: Syntax error: = is no operator",
+        ),
+        (
+            "key & 'a'",
+            "line 1, column 5: Syntax error: & is no operator; there is &&",
+        ),
+        (
+            "key | 'a'",
+            "line 1, column 5: Syntax error: | is no operator; there is ||",
+        ),
+        (
+            "key == 'a",
+            "line 1, column 8: Syntax error: a text begins here and does not end",
+        ),
+        (
+            "key == \"a",
+            "line 1, column 8: Syntax error: a text begins here and does not end",
+        ),
+        (
+            "key == #'a'",
+            "column 8: Syntax error: token recognition error at: '#",
+        ),
         (
             "kee == 'a'",
             "line 1, column 1: no name \"kee\"; there are topic, partition",
@@ -127,12 +159,18 @@ fn what_is_refused_says_where_and_what_was_expected() {
         ("key.matches(topic)", "literal pattern"),
         ("key.matches('(')", "the pattern is refused"),
         ("key.matches('(\\\\w{100}){100}')", "the pattern is refused"),
+        ("key.matches('\\\\w{40}')", "the pattern is refused"),
+        ("matches(key, 'a')", "literal pattern"),
         ("string(key) == 'a'", "no function \"string\""),
+        ("[1].exists(x, x + 1 == 2)", "+ is not available"),
     ] {
         let said = refused(source);
         assert!(said.contains(expected), "{source}: {said}");
+        assert!(!said.contains('\\') || source.contains('\\'), "{said}");
     }
-    let long = format!("key == '{}'", "x".repeat(SOURCE_BYTES));
+    let sized = |bytes: usize| format!("key == '{}'", "x".repeat(bytes - 9));
+    Filter::compile(&sized(SOURCE_BYTES)).expect("just so");
+    let long = sized(SOURCE_BYTES + 1);
     assert!(
         refused(&long).contains("at most 4096"),
         "{}",
@@ -257,6 +295,45 @@ fn the_deepest_program_runs_on_a_small_stack() {
     );
     let deeper = format!("offset{} > 0", " - 1".repeat(30));
     assert!(refused(&deeper).contains("nested more than 20 levels deep"));
+}
+
+#[test]
+fn what_an_evaluation_costs_is_bounded() {
+    let names = |count: usize| vec!["true"; count].join("||");
+    Filter::compile(&names(250)).expect("below 512 parts");
+    assert!(refused(&names(300)).contains("more than 512 parts"));
+    let brackets = |count: usize| format!("{}true{}", "(".repeat(count), ")".repeat(count));
+    Filter::compile(&brackets(16)).expect("just so");
+    assert!(refused(&brackets(17)).contains("at most 16 brackets"));
+    let conditions = "true ? true : ".repeat(16) + "true";
+    Filter::compile(&conditions).expect("each is closed before the next");
+    let conditions = "true ? ".repeat(17) + "true" + &": true".repeat(17);
+    assert!(refused(&conditions).contains("at most 16 brackets"));
+    let exact = vec![b'x'; 64 << 10];
+    assert_eq!(says("key != 'a'", &record(Some(&exact), &[])), Ok(true));
+    let most = [("k", None); 256];
+    assert_eq!(says("key == null", &record(None, &most)), Ok(true));
+    let over = [("k", None); 257];
+    let failure = Failure::TooLarge {
+        bytes: 257,
+        headers: 257,
+    };
+    assert_eq!(says("key == null", &record(None, &over)), Err(failure));
+    let of_headers = record(Some(b"x"), &[("k", Some(&exact[2..])), ("", None)]);
+    assert_eq!(says("true", &of_headers), Ok(true));
+    let beyond = record(Some(b"x"), &[("kk", Some(&exact[2..]))]);
+    assert!(says("true", &beyond).is_err());
+}
+
+#[test]
+fn panics_of_the_library_are_caught() {
+    let failed: Result<bool, Failure> = caught(|| panic!("on purpose"));
+    assert_eq!(failed, Err(Failure::Panicked));
+    let invalid = compile::apart::<()>("key", || panic!("on purpose"));
+    assert_eq!(
+        invalid.expect_err("it panicked").to_string(),
+        "line 1, column 1: cannot be parsed"
+    );
 }
 
 #[test]

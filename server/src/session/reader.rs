@@ -127,3 +127,30 @@ fn convert_request(
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_durable_message_takes_most_places_and_no_more_than_there_are() {
+        let weighs = |verdicts: usize, confirm| {
+            let one = v1::Verdict {
+                outcome: v1::Outcome::Acked.into(),
+                ..v1::Verdict::default()
+            };
+            let settle = v1::Settle {
+                sequence: 1,
+                verdicts: vec![one; verdicts],
+            };
+            let request = Some(Request::Settle(settle));
+            let input = convert_request(request, Session(1), confirm).expect("it is valid");
+            weight(&input.expect("an input"), confirm)
+        };
+        let most = convert::MAX_VERDICTS;
+        assert_eq!(weighs(1, Confirm::Durable), 1);
+        assert_eq!(weighs(most, Confirm::Durable), 250);
+        const { assert!(250 <= ANSWERS, "it would wait for ever") };
+        assert_eq!(weighs(most, Confirm::Applied), 1);
+    }
+}

@@ -111,6 +111,21 @@ impl Stream for SessionStream {
 #[tonic::async_trait]
 impl GatewayService for Service {
     type SubscribeStream = SessionStream;
+    type PublishStream = futures::stream::Empty<Result<v1::PublishResponse, Status>>;
+
+    async fn publish(
+        &self,
+        _request: Request<Streaming<v1::PublishRequest>>,
+    ) -> Result<Response<Self::PublishStream>, Status> {
+        Err(Status::unimplemented("this gateway takes no records yet"))
+    }
+
+    async fn publish_batch(
+        &self,
+        _request: Request<v1::PublishBatchRequest>,
+    ) -> Result<Response<v1::PublishBatchResponse>, Status> {
+        Err(Status::unimplemented("this gateway takes no records yet"))
+    }
 
     async fn subscribe(
         &self,

@@ -145,11 +145,12 @@ impl Broadcast {
         self.shares.iter().filter_map(until).min()
     }
 
-    /// Keeps an eye on who holds a full window.
+    /// Keeps an eye on who holds a full window, or a full map: behind either of them
+    /// nobody gets anything new.
     pub(super) fn watch_window(&mut self, now: Time) {
-        let is_full =
-            self.trunk.phase == Phase::Active && (self.is_full_outside || self.trunk.room() == 0);
-        if !is_full {
+        let is_kept_back = self.trunk.window.has_ready() && self.trunk.ready().is_none();
+        let is_full = self.is_full_outside || self.trunk.room() == 0 || is_kept_back;
+        if !is_full || self.trunk.phase != Phase::Active {
             self.full = None;
             return;
         }

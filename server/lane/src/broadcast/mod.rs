@@ -39,8 +39,8 @@
 //!   it owes, and nothing else twice. After that it is withdrawn and reported
 //!   ([`Effect::Withdrawn`]).
 //! - With `cut_off_after`, a subscriber that owes the record at the floor while the
-//!   window is full, and gives no verdict for that long, is to be cut off
-//!   ([`Effect::CutOff`]), which is a loss.
+//!   window is full, or a full ack map keeps records back, and gives no verdict for
+//!   that long, is to be cut off ([`Effect::CutOff`]), which is a loss.
 //!
 //! # Order
 //!
@@ -48,6 +48,8 @@
 //! nothing that another one has.
 
 mod check;
+mod deliver;
+mod intake;
 mod members;
 mod pump;
 mod share;
@@ -62,9 +64,8 @@ use std::{
 pub use self::{members::Joined, share::Debt, tally::Counts};
 use self::{share::Share, tally::Tally};
 use crate::{
-    Answer, Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation, Lane,
-    Offset, OffsetRange, OnExpired, Order, Policy, Position, Start, Subscriber, Target, Time,
-    Verdict, VerdictResult, lane::Phase,
+    Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Letter,
+    Offset, OffsetRange, Order, Policy, Start, Subscriber, Time,
 };
 
 /// Who has all records of the trunk: nobody, but a lane knows only holders.
@@ -106,7 +107,7 @@ pub struct Broadcast {
     /// Key order: the keys of unsettled records, for members to whom they are fanned out
     /// later.
     keys: BTreeMap<u64, u64>,
-    /// Since when the window has been full.
+    /// Since when the window, or the ack map, has kept records back.
     full: Option<Time>,
     /// Something that the lane does not see, as bytes, keeps it from fetching.
     is_full_outside: bool,
@@ -138,188 +139,6 @@ impl Broadcast {
         }
     }
 
-    /// As [`Lane::handle_fetched`]: the records are fanned out to the members that are
-    /// there, or wait for the first.
-    pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
-        self.trunk.handle_fetched(now, range);
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_fetched_keyed`].
-    pub fn handle_fetched_keyed(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
-        if let Order::Key { .. } = self.policy.order {
-            let with_key = (range.first().get()..).zip(keys);
-            self.keys
-                .extend(with_key.filter_map(|(offset, key)| Some((offset, (*key)?))));
-        }
-        self.handle_fetched(now, range);
-    }
-
-    /// As [`Lane::handle_end`].
-    pub fn handle_end(&mut self, now: Time, position: Position) {
-        self.trunk.handle_end(now, position);
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_gone`].
-    pub fn handle_gone(&mut self, now: Time, oldest: Position) {
-        self.trunk.handle_gone(now, oldest);
-        self.pump(now);
-    }
-
-    /// Records of `range`, which exist, are wanted by nobody: they are received and
-    /// settle, and no member hears of them. Returns how many.
-    pub fn handle_filtered(&mut self, now: Time, range: OffsetRange) -> u64 {
-        self.trunk.handle_fetched(now, range);
-        let records = self.trunk.handle_filtered(now, range);
-        self.pump(now);
-        records
-    }
-
-    /// Records of `range`, which exist, are nothing that may be handed out: they are
-    /// received and go the way of rejected records. Returns how many.
-    pub fn handle_unfit(&mut self, now: Time, range: OffsetRange, cause: Cause) -> u64 {
-        self.trunk.handle_fetched(now, range);
-        let records = self.trunk.handle_unfit(now, range, cause);
-        self.pump(now);
-        records
-    }
-
-    /// Records of `range`, which exist, are too old already: they are received, and
-    /// those that were never handed out never will be. Returns how many.
-    pub fn handle_expired_on_arrival(
-        &mut self,
-        now: Time,
-        range: OffsetRange,
-        then: OnExpired,
-    ) -> u64 {
-        self.trunk.handle_fetched(now, range);
-        let records = self.trunk.handle_expired(now, range, then);
-        self.pump(now);
-        records
-    }
-
-    /// As [`Lane::handle_expired`], for records that were about to go to `subscriber`:
-    /// it counts as having refused them, or acked them if they are dropped.
-    pub fn handle_expired(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        range: OffsetRange,
-        then: OnExpired,
-    ) -> u64 {
-        let share = self.shares.get_mut(&subscriber);
-        let records = share.map_or(0, |share| share.lane.handle_expired(now, range, then));
-        self.pump(now);
-        records
-    }
-
-    /// Records of `range`, ready for `subscriber`, are nothing that it wants: they count
-    /// as acked by it, and the others get them. Returns how many. This is where a
-    /// subscriber's own filter belongs: before a hand-over, from what
-    /// [`Self::ready_for`] returned.
-    pub fn handle_unwanted(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        range: OffsetRange,
-    ) -> u64 {
-        let share = self.shares.get_mut(&subscriber);
-        let records = share.map_or(0, |share| share.lane.handle_filtered(now, range));
-        self.pump(now);
-        records
-    }
-
-    /// As [`Lane::handle_fenced`], for every member.
-    pub fn handle_fenced(&mut self, now: Time) {
-        for share in self.shares.values_mut() {
-            share.lane.handle_fenced(now);
-        }
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_subscriber_paused`].
-    pub fn handle_subscriber_paused(&mut self, now: Time, subscriber: Subscriber) {
-        if let Some(share) = self.shares.get_mut(&subscriber) {
-            share.lane.handle_subscriber_paused(now, subscriber);
-        }
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_dispatched`], from what [`Self::ready_for`] returned.
-    pub fn handle_dispatched(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        range: OffsetRange,
-        ack_deadline: Duration,
-    ) {
-        if let Some(share) = self.shares.get_mut(&subscriber) {
-            share
-                .lane
-                .handle_dispatched(now, subscriber, range, ack_deadline);
-        }
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_sent`].
-    pub fn handle_sent(&mut self, now: Time, subscriber: Subscriber, range: OffsetRange) {
-        if let Some(share) = self.shares.get_mut(&subscriber) {
-            share.lane.handle_sent(now, subscriber, range);
-        }
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_verdict`], on what `subscriber` itself got.
-    pub fn handle_verdict(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        target: Target,
-        verdict: Verdict,
-        answers: &mut Vec<Answer>,
-    ) {
-        let before = answers.len();
-        let Some(share) = self.member(subscriber, target, answers) else {
-            return;
-        };
-        share
-            .lane
-            .handle_verdict(now, subscriber, target, verdict, answers);
-        let counted = |answer: &Answer| answer.result == VerdictResult::Applied;
-        if answers.iter().skip(before).any(counted) {
-            share.heard = now;
-        }
-        self.pump(now);
-    }
-
-    /// As [`Lane::handle_extend`].
-    pub fn handle_extend(
-        &mut self,
-        now: Time,
-        subscriber: Subscriber,
-        target: Target,
-        by: Duration,
-        answers: &mut Vec<Answer>,
-    ) {
-        let Some(share) = self.member(subscriber, target, answers) else {
-            return;
-        };
-        share
-            .lane
-            .handle_extend(now, subscriber, target, by, answers);
-        self.pump(now);
-    }
-
-    /// The record is larger than `subscriber` accepts: it counts as refused by it,
-    /// with cause oversize. The others get it.
-    pub fn handle_oversize(&mut self, now: Time, subscriber: Subscriber, offset: Offset) {
-        if let Some(share) = self.shares.get_mut(&subscriber) {
-            share.lane.handle_oversize(now, offset);
-        }
-        self.pump(now);
-    }
-
     /// As [`Lane::handle_dead_letter`]; the cause is that of the first refusal.
     pub fn handle_dead_letter(
         &mut self,
@@ -343,6 +162,23 @@ impl Broadcast {
     #[must_use]
     pub fn commit_map(&self, serial: u64) -> Option<&[u8]> {
         self.trunk.commit_map(serial)
+    }
+
+    /// As [`Lane::commit_letters`]; each tells of its first refusal.
+    #[must_use]
+    pub fn commit_letters(&self, serial: u64) -> Vec<Letter> {
+        let letters = self.trunk.commit_letters(serial).iter();
+        letters
+            .map(|letter| match self.tally.refusal(letter.offset) {
+                Some(refusal) => Letter {
+                    offset: letter.offset,
+                    cause: refusal.cause,
+                    attempts: refusal.attempts,
+                    deliveries: refusal.deliveries,
+                },
+                None => *letter,
+            })
+            .collect()
     }
 
     /// As [`Lane::confirm`]: a record is settled once everybody has answered for it,
@@ -401,49 +237,6 @@ impl Broadcast {
     /// The next thing to do; call until `None` after every input.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
-    }
-
-    /// The share that an input of `subscriber` is for; without one the answer is
-    /// given here.
-    fn member(
-        &mut self,
-        subscriber: Subscriber,
-        target: Target,
-        answers: &mut Vec<Answer>,
-    ) -> Option<&mut Share> {
-        let is_done = self.trunk.phase == Phase::Done;
-        let share = self.shares.get_mut(&subscriber);
-        if share.is_none() {
-            let result = if is_done {
-                VerdictResult::Fenced
-            } else {
-                VerdictResult::Unknown
-            };
-            answers.push(Answer {
-                range: target.range,
-                result,
-            });
-        }
-        share
-    }
-
-    /// The keys of `range`, one for each offset; empty unless order is by key.
-    fn keys_of(&self, range: OffsetRange) -> Vec<Option<u64>> {
-        match self.policy.order {
-            Order::Key { .. } => (range.first().get()..range.end().get())
-                .map(|offset| self.keys.get(&offset).copied())
-                .collect(),
-            Order::None | Order::Lane { .. } => Vec::new(),
-        }
-    }
-
-    fn forget_keys(&mut self, range: OffsetRange) {
-        if self.keys.is_empty() {
-            return;
-        }
-        let mut above = self.keys.split_off(&range.first().get());
-        above = above.split_off(&range.end().get());
-        self.keys.append(&mut above);
     }
 
     fn identity(&self) -> (Generation, Epoch) {

@@ -9,6 +9,7 @@
 )]
 
 mod ack_map;
+mod atomic;
 mod broadcast;
 mod commit;
 mod dead_letter;
@@ -19,6 +20,7 @@ mod idle;
 mod intake;
 mod key_order;
 mod lane_order;
+mod lane_order_late;
 mod leaving;
 mod redelivery;
 mod resuming;

@@ -4,12 +4,7 @@
 //! Lengths are computed before writing, so nothing is moved afterwards; only
 //! headers go through a buffer of their own, which is kept.
 
-use std::{
-    cell::Cell,
-    hash::{DefaultHasher, Hasher as _},
-    panic::{self, AssertUnwindSafe},
-    sync::Once,
-};
+use std::hash::{DefaultHasher, Hasher as _};
 
 use ackgate_proto::{RECORD_TAG, v1::TimestampType};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -19,7 +14,10 @@ use rdkafka::{
     message::{Headers, Message},
 };
 
-use super::settings::{CHUNK_BYTES, CHUNK_RECORDS};
+use super::{
+    guard::guarded,
+    settings::{CHUNK_BYTES, CHUNK_RECORDS},
+};
 use crate::broker::RecordIndex;
 
 /// Tags of `ackgate.v1.Record`.
@@ -161,7 +159,7 @@ fn put_headers<H: Headers>(headers: &H, out: &mut BytesMut) {
                 put_header(header.key, header.value, out);
             }
         });
-        if !found {
+        if found.is_none() {
             put_header(UNREADABLE_KEY, None, out);
         }
     }
@@ -209,29 +207,6 @@ fn put_slice(tag: u32, value: &[u8], out: &mut BytesMut) {
     encode_key(tag, WireType::LengthDelimited, out);
     encode_varint(value.len() as u64, out);
     out.put_slice(value);
-}
-
-thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `read` and says whether it came through. rdkafka panics on a header key
-/// that is not UTF-8, which anyone who may produce can send; this neither ends
-/// the thread nor writes a backtrace per record.
-fn guarded(read: impl FnOnce()) -> bool {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                previous(info);
-            }
-        }));
-    });
-    QUIET.set(true);
-    let result = panic::catch_unwind(AssertUnwindSafe(read));
-    QUIET.set(false);
-    result.is_ok()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod encode;
 mod error;
 mod facts;
 mod fetch;
+mod guard;
 mod health;
 mod inbox;
 mod lane;

@@ -49,11 +49,6 @@ impl Past {
         }
     }
 
-    /// What was read is no longer there.
-    pub(super) fn forget(&mut self, partition: &TopicPartition) {
-        self.lanes.remove(partition);
-    }
-
     /// What is known of a partition.
     pub(super) fn of(&self, topic: &Arc<str>, partition: i32) -> Option<Known> {
         let topic = Arc::clone(topic);

@@ -47,8 +47,9 @@ pub(super) struct Prefetch {
 }
 
 impl Prefetch {
-    /// Limits under which `lanes` lanes stay within `share` bytes, as far as that
-    /// leaves each enough to move.
+    /// Limits under which `lanes` lanes stay within `share` bytes, or up to a quarter
+    /// more where single fetches have shrunk less than the rest, as far as that leaves
+    /// each lane enough to move.
     pub(super) fn plan(share: u64, lanes: u32) -> Self {
         let full = Self {
             lanes: lanes.max(1),

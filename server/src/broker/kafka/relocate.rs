@@ -144,12 +144,12 @@ fn begin_anew(
     if !go_on(core, consumer, at, oldest) {
         return;
     }
-    let Some(partition) = core.lanes.get(at).map(|lane| lane.partition.clone()) else {
+    let Some(old) = core.lanes.get(at) else {
         return;
     };
-    let old = core.lanes.remove(at);
-    core.lose(&[old.generation]);
-    core.forget(old);
+    let (partition, old) = (old.partition.clone(), [old.generation]);
+    core.lose(&old);
+    core.depart(&old);
     let context = consumer.context();
     let start = Start::Anew(Position::new(oldest), why);
     if let Some(lane) = context.split_one(consumer, partition, &start) {

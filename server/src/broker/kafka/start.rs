@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,6 +20,7 @@ use tracing::info;
 
 use super::{
     error,
+    guard::guarded,
     inbox::Inbox,
     past::{Known, Past},
     rebalance::Context,
@@ -87,6 +87,25 @@ impl Start {
     }
 }
 
+/// Where lanes begin whose group has no committed position.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin<'a> {
+    /// As the subscription says.
+    pub(super) at: StartAt,
+    /// The topic of which no record may be passed over: it begins at its oldest record.
+    pub(super) whole: Option<&'a str>,
+}
+
+impl Begin<'_> {
+    fn of(self, topic: &str) -> StartAt {
+        if self.whole == Some(topic) {
+            StartAt::Earliest
+        } else {
+            self.at
+        }
+    }
+}
+
 /// Finds the starts of `lanes`, in their order. Gives up early if the consumer is
 /// to close.
 ///
@@ -95,7 +114,7 @@ impl Start {
 pub(super) fn resolve(
     consumer: &BaseConsumer<Context>,
     lanes: &[(Arc<str>, i32)],
-    at: StartAt,
+    begins: Begin<'_>,
     past: &Past,
     inbox: &Inbox,
 ) -> Result<Vec<Start>, Error> {
@@ -128,7 +147,7 @@ pub(super) fn resolve(
         if start.is_some() {
             continue;
         }
-        let read = match at {
+        let read = match begins.of(&lane.0) {
             // Strict: only what was read here before needs no position.
             StartAt::Fail => past.of(&lane.0, lane.1).is_some(),
             StartAt::Earliest | StartAt::Latest | StartAt::Timestamp(_) => {
@@ -144,9 +163,13 @@ pub(super) fn resolve(
     let of = |picked: &[(usize, (Arc<str>, i32))]| -> Vec<(Arc<str>, i32)> {
         picked.iter().map(|(_, lane)| lane.clone()).collect()
     };
-    let begun = begin(consumer, &of(&fresh), at, given_up)?;
+    let is_whole = |(_, lane): &(usize, (Arc<str>, i32))| begins.whole == Some(&*lane.0);
+    let (whole, fresh): (Vec<_>, Vec<_>) = fresh.into_iter().partition(is_whole);
+    let begun = begin(consumer, &of(&fresh), begins.at, given_up)?;
+    let wholly = begin(consumer, &of(&whole), StartAt::Earliest, given_up)?;
     let resumed = resume(consumer, &of(&grown), past);
-    let found = fresh.iter().zip(begun).chain(grown.iter().zip(resumed));
+    let begun = fresh.iter().zip(begun).chain(whole.iter().zip(wholly));
+    let found = begun.chain(grown.iter().zip(resumed));
     for ((index, _), start) in found {
         if let Some(slot) = starts.get_mut(*index) {
             *slot = Some(start);
@@ -214,14 +237,19 @@ fn resume(consumer: &BaseConsumer<Context>, lanes: &[(Arc<str>, i32)], past: &Pa
                 info!(%topic, partition, "a partition was added and is read from its beginning");
                 return oldest;
             };
-            match (known.committed, known.start, oldest.position()) {
-                // Kafka forgets a group's positions with the topic.
-                (true, _, Some(at)) => Start::Anew(at, vanished(known)),
-                (false, Some(start), _) => Start::At(Position::new(start)),
-                (true | false, _, _) => oldest,
-            }
+            again(known, oldest)
         })
         .collect()
+}
+
+/// The start of a lane that was read before and has no committed position.
+fn again(known: Known, oldest: Start) -> Start {
+    match (known.committed, known.start, oldest.position()) {
+        // Kafka forgets a group's positions with the topic.
+        (true, _, Some(at)) => Start::Anew(at, vanished(known)),
+        (false, Some(start), _) => Start::At(Position::new(start)),
+        (true | false, _, _) => oldest,
+    }
 }
 
 fn vanished(known: Known) -> String {
@@ -312,16 +340,16 @@ fn offsets(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> KafkaResult<
         .collect()
 }
 
-/// The metadata of `lanes` in their order. rdkafka panics where another program has
-/// written bytes that are not UTF-8; then it reads as one character that nobody writes,
-/// so that it is found to be strange and not taken for none.
+/// The metadata of `lanes` in their order. Where another program has written bytes that
+/// are not UTF-8 it reads as one character that nobody writes, so that it is found to be
+/// strange and not taken for none.
 fn metadata(list: &TopicPartitionList, lanes: &[(Arc<str>, i32)]) -> Vec<Option<Arc<str>>> {
     lanes
         .iter()
         .map(|(topic, partition)| {
             let element = list.find_partition(topic, *partition)?;
-            let text = catch_unwind(AssertUnwindSafe(|| Arc::from(element.metadata())));
-            let text = text.unwrap_or_else(|_panic| Arc::from("\u{fffd}"));
+            let text = guarded(|| Arc::from(element.metadata()));
+            let text = text.unwrap_or_else(|| Arc::from("\u{fffd}"));
             Some(text).filter(|text: &Arc<str>| !text.is_empty())
         })
         .collect()
@@ -349,5 +377,39 @@ fn patiently<T>(
             return result;
         }
         std::thread::park_timeout(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lane_without_its_position_begins_anew_only_if_it_had_one() {
+        let oldest = || Start::At(Position::new(3));
+        let unknown = || Start::Found(Offset::Beginning);
+        let known = |start, committed| Known {
+            start,
+            next: Some(9),
+            committed,
+        };
+        assert_eq!(
+            again(known(Some(5), false), oldest()),
+            Start::At(Position::new(5))
+        );
+        assert_eq!(
+            again(known(Some(5), false), unknown()),
+            Start::At(Position::new(5))
+        );
+        assert_eq!(again(known(None, false), oldest()), oldest());
+        assert_eq!(again(known(Some(5), true), unknown()), unknown());
+        let Start::Anew(at, why) = again(known(Some(5), true), oldest()) else {
+            panic!("what was committed for is no longer there");
+        };
+        assert_eq!(at, Position::new(3));
+        assert!(
+            why.contains("topic recreated") && why.contains("read to 9"),
+            "{why}"
+        );
     }
 }

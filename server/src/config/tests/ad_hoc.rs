@@ -65,8 +65,18 @@ fn template_keeps_the_rules_of_a_subscription() {
         ),
         (
             "topics = [\"a\"]",
-            "/etc/ackgate.toml:20: ad_hoc.template.topics: is no option here; did you mean \
-             subscriptions.NAME.topics?",
+            "/etc/ackgate.toml:20: ad_hoc.template.topics: is no option here: each opening names its \
+             own, within ad_hoc.topics",
+        ),
+        (
+            "group = \"a\"",
+            "/etc/ackgate.toml:20: ad_hoc.template.group: is no option here: each opening names its \
+             own, within ad_hoc.groups",
+        ),
+        (
+            "cluster = \"main\"",
+            "/etc/ackgate.toml:20: ad_hoc.template.cluster: is no option here: each opening names \
+             its own, within ad_hoc.clusters",
         ),
         (
             "window.bytes = \"2GiB\"",
@@ -77,6 +87,12 @@ fn template_keeps_the_rules_of_a_subscription() {
             "on_reject = \"drop\"",
             "/etc/ackgate.toml:19: ad_hoc.template.dead_letter.topic = \"dead\": would never be \
              written to: set on_reject = \"dead_letter\", or remove it",
+        ),
+        (
+            "dead_letter.retry_topic = \"retry\"",
+            "/etc/ackgate.toml:20: ad_hoc.template.dead_letter.retry_topic = \"retry\": would be \
+             read by every ad hoc subscription, each of which would get what was put back for \
+             another: declare a subscription to have one",
         ),
         (
             "consumer.\"enable.auto.commit\" = true",
@@ -112,6 +128,8 @@ fn what_the_section_itself_lacks_is_told_at_once() {
     let said = messages(&text, &[]);
     let begins = [
         "/etc/ackgate.toml:11: ad_hoc.groups: is missing; it must be",
+        "/etc/ackgate.toml:11: ad_hoc.template.dead_letter.topic: is missing: on_reject",
+        "/etc/ackgate.toml:11: ad_hoc.template.start: is missing; it must be",
         "/etc/ackgate.toml:11: ad_hoc.topics: is missing; it must be",
         "/etc/ackgate.toml:12: ad_hoc.clusters = [\"mian\"]: has what is no cluster here; there \
          are: main",
@@ -129,6 +147,45 @@ fn what_the_section_itself_lacks_is_told_at_once() {
             .any(|it| it.contains("11: ad_hoc.template.start: is missing")),
         "{said:?}"
     );
+}
+
+#[test]
+fn patterns_that_nothing_fits_are_refused() {
+    let topics = "topics = [\"orders.*\", \"x?\"]";
+    let long = "?".repeat(250);
+    for wrong in ["or ders", "", ".", "..", "*/*", "**ü", &long] {
+        for key in ["topics", "dead_letter_topics"] {
+            let line = format!("{key} = [\"ok.*\", \"{wrong}\"]");
+            let text = match key {
+                "topics" => ad_hoc("").replace(topics, &line),
+                _ => ad_hoc("").replace(topics, &format!("{topics}\n{line}")),
+            };
+            let said = messages(&text, &[]);
+            assert_eq!(said.len(), 1, "{said:?}");
+            let expected = format!("ad_hoc.{key} = [\"ok.*\", ");
+            assert!(said[0].contains(&expected), "{said:?}");
+            assert!(
+                said[0].contains("has a pattern that fits no topic name"),
+                "{said:?}"
+            );
+        }
+    }
+    for wrong in [" *", "a ", "", "\\t*a"] {
+        let said = messages(&ad_hoc("").replace("team-*", wrong), &[]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].contains("has a pattern that fits no consumer group"),
+            "{said:?}"
+        );
+    }
+    let (stars, most) = ("*".repeat(300), "x".repeat(249) + "*");
+    for fine in ["*", "?", ".*", "*.", "?.?", "__*", "**", &stars, &most] {
+        let line = format!("topics = [\"{fine}\"]\ndead_letter_topics = [\"{fine}\"]");
+        load_with(&ad_hoc("").replace(topics, &line), &[]).expect(fine);
+    }
+    for fine in ["*", "? ?", "a *"] {
+        load_with(&ad_hoc("").replace("team-*", fine), &[]).expect(fine);
+    }
 }
 
 #[test]

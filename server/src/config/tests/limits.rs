@@ -273,6 +273,41 @@ fn order_by_key_is_the_default_and_key_share_belongs_to_it() {
 }
 
 #[test]
+fn metadata_fits_what_brokers_take() {
+    for (written, bytes) in [("256", 192), ("257", 192), ("4096", 3072)] {
+        let text = orders(&format!("commit.metadata_bytes = {written}"));
+        let config = load_with(&text, &[]).expect(written);
+        assert_eq!(config.subscriptions[0].map_bytes, bytes);
+    }
+    let off = orders("commit = { ack_map = false, metadata_bytes = 4096 }");
+    let off = load_with(&off, &[]).expect("valid");
+    assert_eq!(off.subscriptions[0].map_bytes, 0);
+    for wrong in ["255", "4097"] {
+        only(
+            &orders(&format!("commit.metadata_bytes = {wrong}")),
+            &format!(
+                "/etc/ackgate.toml:11: subscriptions.orders.commit.metadata_bytes = {wrong}: must \
+                 be 256 to 4096 bytes"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_mistake_in_one_option_of_the_order_hides_none_in_another() {
+    let said = messages(&orders("skip_acked = 3\nkey_share = 0.5"), &[]);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[0].contains("skip_acked = 3: must be true or false"),
+        "{said:?}"
+    );
+    assert!(
+        said[1].contains("has a meaning with order = \"key\" only"),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn a_mistake_elsewhere_hides_no_rule_between_options() {
     let text = format!(
         "memory = \"32MiB\"\n{LEAST}\nlinger = \"x\"\nrevoke_drain = \"6s\"\n\

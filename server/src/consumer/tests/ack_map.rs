@@ -1,14 +1,14 @@
-//! What is settled above the floor survives: maps in commits, and durable answers.
+//! What is settled above the floor survives: maps in commits.
 
 use super::*;
 
-const NEVER: Verdict = Verdict::Failed {
+pub(super) const NEVER: Verdict = Verdict::Failed {
     retry_after: Some(Duration::from_secs(3600)),
 };
 
 /// Stops the driver as if the process had been killed: its sessions and its last
 /// commits are gone.
-async fn kill(broker: &Memory, handle: Handle, peer: Peer) {
+pub(super) async fn kill(broker: &Memory, handle: Handle, peer: Peer) {
     let (committed, metadata) =
         broker.with(|state| (state.committed.clone(), state.metadata.clone()));
     handle
@@ -121,144 +121,4 @@ async fn a_refused_size_costs_the_map_and_not_the_position() {
         state.committed.get(&0) == Some(&90)
     })
     .await;
-}
-
-/// L12: what was confirmed as durable is not delivered again, whatever else is lost.
-#[tokio::test(start_paused = true)]
-async fn l12_a_durable_answer_comes_after_its_commit_and_survives_a_kill() {
-    let broker = Memory::default();
-    broker.append(0, 0..20);
-    broker.with(|state| state.commits_fail = true);
-    let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach(&handle, 1, 100).await;
-    let lane = peer.records(20).await[0].lane;
-    peer.declare(lane, 5, 9, Verdict::Acked, Confirm::Durable)
-        .await;
-    assert!(
-        peer.is_quiet(Duration::from_secs(5)).await,
-        "L12: no commit has succeeded"
-    );
-    broker.with(|state| state.commits_fail = false);
-    assert_eq!(peer.answer().await, []);
-    let covered = broker.with(|state| state.commits.last().copied());
-    assert_eq!(covered, Some((0, 0)), "by the map alone");
-    peer.settle(lane, 12, 12, Verdict::Acked).await;
-    kill(&broker, handle, peer).await;
-
-    let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach(&handle, 2, 100).await;
-    let got = offsets(&peer.records(15).await);
-    assert!(
-        got.iter().all(|offset| !(5..10).contains(offset)),
-        "{got:?}"
-    );
-    assert!(got.contains(&12), "it was never confirmed as durable");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_durable_answer_does_not_wait_for_the_tick() {
-    let broker = Memory::default();
-    broker.append(0, 0..20);
-    let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach(&handle, 1, 100).await;
-    let lane = peer.records(20).await[0].lane;
-    let begin = Instant::now();
-    for first in [0, 10] {
-        peer.declare(lane, first, first + 4, Verdict::Acked, Confirm::Durable)
-            .await;
-        assert_eq!(peer.answer().await, []);
-    }
-    peer.declare(lane, 7, 7, NEVER, Confirm::Durable).await;
-    assert_eq!(peer.answer().await, []);
-    assert!(begin.elapsed() < Duration::from_millis(500));
-    // A repeat is told as one, and only once what it repeats is durable.
-    peer.declare(lane, 0, 4, Verdict::Acked, Confirm::Durable)
-        .await;
-    let answers = peer.answer().await;
-    assert_eq!(answers.len(), 1);
-    assert_eq!(answers[0].result, Ok(VerdictResult::Duplicate));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_durable_rejection_waits_for_its_dead_letter() {
-    let broker = Memory::default();
-    broker.append(0, 0..3);
-    broker.with(|state| state.letters_fail = true);
-    let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach(&handle, 1, 100).await;
-    let lane = peer.records(3).await[0].lane;
-    peer.declare(lane, 1, 1, Verdict::Rejected, Confirm::Durable)
-        .await;
-    assert!(peer.is_quiet(Duration::from_secs(5)).await, "L3");
-    broker.with(|state| state.letters_fail = false);
-    assert_eq!(peer.answer().await, []);
-    assert_eq!(broker.with(|state| state.letters.len()), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_lost_lane_did_not_confirm_is_fenced_and_what_it_did_is_not() {
-    for lost in [true, false] {
-        let broker = Memory::default();
-        broker.append(0, 0..10);
-        broker.with(|state| state.commits_fail = true);
-        let handle = start(&broker, Order::None);
-        let mut peer = Peer::attach(&handle, 1, 100).await;
-        let lane = peer.records(10).await[0].lane;
-        peer.declare(lane, 2, 9, Verdict::Acked, Confirm::Durable)
-            .await;
-        assert!(peer.is_quiet(Duration::from_millis(100)).await);
-        broker.with(|state| state.commits_fail = lost);
-        broker.rebalance(lost);
-        let answers = peer.answer().await;
-        if lost {
-            let [answer] = &answers[..] else {
-                panic!("{answers:?}")
-            };
-            assert_eq!((answer.first, answer.last), (2, 9));
-            assert_eq!(answer.result, Ok(VerdictResult::Fenced));
-        } else {
-            assert_eq!(answers, [], "the last commit covered it");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_lane_order_what_a_failure_voids_is_told_as_stale() {
-    let broker = Memory::default();
-    broker.append(0, 0..10);
-    let handle = start(&broker, Order::Lane { skip_acked: false });
-    let mut peer = Peer::attach(&handle, 1, 100).await;
-    let lane = peer.records(10).await[0].lane;
-    peer.declare(lane, 5, 9, Verdict::Acked, Confirm::Durable)
-        .await;
-    assert!(peer.is_quiet(Duration::from_secs(3)).await, "provisional");
-    let durable = peer.sequence;
-    peer.declare(lane, 2, 2, NEVER, Confirm::Problems).await;
-    peer.sequence = durable;
-    let answers = peer.answer().await;
-    let [answer] = &answers[..] else {
-        panic!("{answers:?}")
-    };
-    assert_eq!((answer.first, answer.last), (5, 9));
-    assert_eq!(answer.result, Ok(VerdictResult::Stale));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stop_answers_who_waits_before_it_ends_the_session() {
-    let broker = Memory::default();
-    broker.append(0, 0..10);
-    broker.with(|state| state.commits_fail = true);
-    let handle = start(&broker, Order::None);
-    let mut peer = Peer::attach(&handle, 1, 100).await;
-    let lane = peer.records(10).await[0].lane;
-    peer.declare(lane, 0, 9, Verdict::Acked, Confirm::Durable)
-        .await;
-    assert!(peer.is_quiet(Duration::from_millis(100)).await);
-    broker.with(|state| state.commits_fail = false);
-    peer.tell(Input::Stop(Duration::from_secs(5))).await;
-    assert_eq!(peer.answer().await, []);
-    assert_eq!(
-        broker.with(|state| state.committed.get(&0).copied()),
-        Some(10)
-    );
 }

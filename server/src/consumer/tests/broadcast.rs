@@ -187,7 +187,7 @@ async fn one_rejection_is_one_dead_letter_with_the_counts_and_who_it_was() {
     let letters = broker.with(|state| state.letters.clone());
     assert_eq!(letters.len(), 1);
     let header = |name: &str| {
-        let key = format!("{}{name}", dead_letter::PREFIX);
+        let key = format!("{}{name}", crate::headers::DEAD_LETTER);
         let found = letters[0].headers.iter().find(|(of, _)| *of == key);
         let value = found.and_then(|(_, value)| value.clone());
         value.map(|value| String::from_utf8_lossy(&value).into_owned())

@@ -1,6 +1,7 @@
 //! What is committed, and what waits for its dead letter.
 
 use super::*;
+use crate::broker::{self, ErrorKind, Event};
 
 #[tokio::test(start_paused = true)]
 async fn acked_records_are_committed_and_nothing_is_fetched_before_a_subscriber_comes() {
@@ -131,4 +132,40 @@ async fn commit_that_failed_is_tried_again() {
         state.committed.get(&0) == Some(&4)
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lane_that_cannot_be_read_is_not_recovered_by_a_dead_letter() {
+    let broker = Memory::default();
+    broker.append(0, 0..2);
+    broker.with(|state| state.letters_fail = true);
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 100).await;
+    let lane = peer.records(2).await[0].lane;
+    peer.settle(lane, 0, 0, Verdict::Rejected).await;
+    assert!(peer.is_quiet(Duration::from_secs(2)).await);
+    let held = |peer: &Peer, kind| peer.news.iter().filter(|news| news.kind == kind).count();
+    assert_eq!(
+        held(&peer, NoticeKind::Held),
+        1,
+        "no dead letter is written"
+    );
+    broker.tell(0, |generation, _| Event::LaneFailed {
+        generation,
+        error: broker::Error {
+            kind: ErrorKind::Operator,
+            detail: "not authorized".to_owned(),
+        },
+    });
+    assert!(peer.is_quiet(Duration::from_secs(2)).await);
+    assert_eq!(held(&peer, NoticeKind::Held), 2, "{:?}", peer.news);
+    broker.with(|state| state.letters_fail = false);
+    peer.settle(lane, 1, 1, Verdict::Acked).await;
+    eventually(&broker, "what it has is still settled", |state| {
+        state.letters.len() == 1 && state.committed.get(&0) == Some(&2)
+    })
+    .await;
+    assert!(peer.is_quiet(Duration::from_secs(2)).await);
+    assert_eq!(held(&peer, NoticeKind::Recovered), 0, "{:?}", peer.news);
+    assert!(handle.show().await.expect("it runs").lanes[0].unreadable);
 }

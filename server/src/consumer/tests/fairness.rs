@@ -1,5 +1,7 @@
 //! Lanes and subscribers that must not wait for each other, and the budgets of each.
 
+use ackgate_lane::Sharing;
+
 use super::*;
 
 /// Sets the bytes of a peer's credit apart from its records.
@@ -125,6 +127,45 @@ async fn another_subscriber_makes_room_where_one_does_not() {
         assert!(!more.is_empty() || !is_early, "one is enough to make room");
         open.extend(more);
         tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Where each has its own copy nobody can make room for another one: of two that wait
+/// for a large record, each has to.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_of_a_broadcast_makes_room_whatever_another_one_does() {
+    for is_first in [true, false] {
+        let broker = Memory::default();
+        broker.append_sized(0, 0..3, 80);
+        broker.append(1, []);
+        let mut subscription = configured(Order::None);
+        subscription.delivery = Delivery::Broadcast(Sharing {
+            cut_off_after: None,
+            absent_grace: LONG,
+        });
+        subscription.policy.window.records = 500;
+        subscription.min_subscribers = 2;
+        let handle = start_with(&broker, subscription);
+        let mut two = vec![
+            attach(&handle, 1, 50, 1000).await,
+            attach(&handle, 2, 50, 1000).await,
+        ];
+        let mut busy = two.remove(usize::from(is_first));
+        let mut open = busy.records(3).await;
+        let lane = open[0].lane;
+        // The other one has as many, and answers nothing.
+        two[0].records(3).await;
+        broker.append_sized(1, 0..1, 900);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        broker.append_sized(0, 3..400, 80);
+        let mut answered = 0;
+        while open.iter().all(|got| got.lane == lane) {
+            assert!(answered < 100, "starved behind {answered} small ones");
+            let got = open.remove(0);
+            busy.ack(&[got]).await;
+            answered += 1;
+            open.extend(busy.batch_within(Duration::from_millis(10)).await);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::*;
 
 mod content;
 mod filter;
+mod retry;
 
 use crate::{
     broker,
@@ -153,7 +154,7 @@ fn content(check: Check, on_failure: OnFailure) -> Intake {
 }
 
 fn header<'a>(letter: &'a broker::Outgoing, name: &str) -> Option<&'a [u8]> {
-    let name = format!("{}{name}", dead_letter::PREFIX);
+    let name = format!("{}{name}", crate::headers::DEAD_LETTER);
     let found = letter.headers.iter().find(|(key, _)| *key == name);
     found.and_then(|(_, value)| value.as_deref())
 }
@@ -243,8 +244,12 @@ async fn held_records_count_as_memory_and_nothing_more_is_fetched() {
         "{} bytes for {fetched} records",
         bench.budget.used()
     );
+    let shown = bench.handle.show().await.expect("it runs");
+    assert_eq!(shown.lanes[0].too_young, fetched, "why nothing goes out");
     bench.clock.step(3_600_000);
     let got = peer.records(100).await;
+    let shown = bench.handle.show().await.expect("it runs");
+    assert_eq!(shown.lanes[0].too_young, 0);
     peer.settle(got[0].lane, 0, 99, Verdict::Acked).await;
     let more = peer.records(100).await;
     assert_eq!(

@@ -127,3 +127,82 @@ fn millis(time: prost_types::Timestamp) -> Option<i64> {
     let millis = seconds.checked_add(i64::from(time.nanos) / 1_000_000)?;
     (millis >= 0).then_some(millis)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_is_a_wish_for_one_of_the_configuration() {
+        let none = v1::SubscriptionOptions::default;
+        let span = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+        let text = |text: &str| Wish::Text(text.to_owned());
+        let start = v1::Start {
+            at: Some(At::Timestamp(prost_types::Timestamp {
+                seconds: 1,
+                nanos: 999_999_999,
+            })),
+        };
+        let all = v1::SubscriptionOptions {
+            delivery: v1::Delivery::Broadcast.into(),
+            order: v1::Order::Lane.into(),
+            start: Some(start),
+            ack_deadline: span(7),
+            max_attempts: Some(0),
+            max_deliveries: Some(9),
+            on_reject: v1::OnReject::Hold.into(),
+            dead_letter_topic: Some("dead".to_owned()),
+            filter: Some(String::new()),
+            min_age: span(0),
+        };
+        let asked = wishes(all, "open.expect").expect("they are well formed");
+        for (option, wish) in [
+            ("delivery", text("broadcast")),
+            ("order", text("lane")),
+            ("start", Wish::Start(StartAt::Timestamp(1_999))),
+            ("ack_deadline", Wish::Span(Duration::from_secs(7))),
+            ("max_attempts", Wish::Number(0)),
+            ("max_deliveries", Wish::Number(9)),
+            ("on_reject", text("hold")),
+            ("dead_letter.topic", text("dead")),
+            ("filter", text("")),
+            ("min_age", Wish::Span(Duration::ZERO)),
+        ] {
+            assert_eq!(asked.of(option), Some(&wish), "{option}");
+        }
+        let nothing = wishes(none(), "open.expect").expect("nothing is asked");
+        assert_eq!(nothing, Wishes::default());
+    }
+
+    #[test]
+    fn what_cannot_be_an_option_is_refused_with_its_field() {
+        let none = v1::SubscriptionOptions::default;
+        let long = Some("x".repeat(LONGEST_TEXT + 1));
+        let at = |seconds, nanos| {
+            let at = At::Timestamp(prost_types::Timestamp { seconds, nanos });
+            Some(v1::Start { at: Some(at) })
+        };
+        let negative = Some(prost_types::Duration {
+            seconds: -1,
+            nanos: 0,
+        });
+        #[rustfmt::skip]
+        let wrong = [
+            ("delivery", v1::SubscriptionOptions { delivery: 99, ..none() }),
+            ("order", v1::SubscriptionOptions { order: 99, ..none() }),
+            ("on_reject", v1::SubscriptionOptions { on_reject: -1, ..none() }),
+            ("start", v1::SubscriptionOptions { start: Some(v1::Start { at: None }), ..none() }),
+            ("start", v1::SubscriptionOptions { start: at(-1, 0), ..none() }),
+            ("start", v1::SubscriptionOptions { start: at(i64::MAX, 0), ..none() }),
+            ("ack_deadline", v1::SubscriptionOptions { ack_deadline: negative, ..none() }),
+            ("min_age", v1::SubscriptionOptions { min_age: negative, ..none() }),
+            ("dead_letter_topic", v1::SubscriptionOptions { dead_letter_topic: long.clone(), ..none() }),
+            ("filter", v1::SubscriptionOptions { filter: long, ..none() }),
+        ];
+        for (field, options) in wrong {
+            let status = wishes(options, "open.expect").expect_err(field);
+            let named = format!("open.expect.{field}");
+            assert!(status.message().contains(&named), "{status:?}");
+        }
+    }
+}

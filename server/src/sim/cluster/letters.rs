@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Node, Seen, log};
 use crate::{
     broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
-    consumer::DEAD_LETTER_PREFIX,
+    headers::DEAD_LETTER as DEAD_LETTER_PREFIX,
 };
 
 /// What a dead letter says of its record.

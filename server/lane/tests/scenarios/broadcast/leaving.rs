@@ -1,6 +1,6 @@
 //! Goodbyes, losses, returns and drains of a broadcast lane.
 
-use ackgate_lane::{Effect, Hold, Offset, Return};
+use ackgate_lane::{DeadLetterOutcome, Effect, Hold, Offset, Return, Verdict, VerdictResult};
 
 use super::support::{Bench, GRACE};
 use crate::support::{A, B, FAILED, at, policy, range, returned, settled};
@@ -180,6 +180,26 @@ fn a_drain_waits_only_for_what_is_with_somebody() {
     let end = bench.effects();
     assert_eq!(end.last(), Some(&Effect::Drained), "{end:?}");
     assert_eq!(bench.floor(), 0);
+}
+
+/// The rules are checked after each step: nobody owes what nobody can answer for any more.
+#[test]
+fn a_drain_that_awaits_a_dead_letter_alone_has_given_back_what_was_owed() {
+    let mut bench = Bench::new(policy(), &[A, B]);
+    bench.fetched(0, 0).all_take(&[A, B]);
+    bench.applied(A, 0, 0, Verdict::Rejected).ack(B, 0, 0);
+    bench.fetched(1, 4).take(A);
+    bench.ack(A, 1, 4).effects();
+    // B has not taken 1 to 4: it owes them, and they are not awaited.
+    bench.drain(5_000);
+    assert_eq!(bench.effects(), []);
+    assert_eq!(
+        bench.verdict(B, 1, 4, Verdict::Acked),
+        [VerdictResult::Fenced]
+    );
+    bench.dead_letter(0, DeadLetterOutcome::Stored);
+    assert_eq!(bench.effects(), [settled(0, 0), Effect::Drained]);
+    assert_eq!(bench.floor(), 1);
 }
 
 #[test]

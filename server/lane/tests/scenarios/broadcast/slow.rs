@@ -88,6 +88,31 @@ fn a_window_that_is_full_for_want_of_bytes_counts_too() {
     assert_eq!(cut_off(&mut bench).len(), 1);
 }
 
+/// A full map keeps records from everybody as a full window does, though there is room
+/// to fetch more.
+#[test]
+fn who_keeps_the_map_full_without_a_verdict_is_cut_off_too() {
+    let map = MapStart {
+        most_bytes: 100,
+        ..MapStart::default()
+    };
+    let mut bench = Bench::with_map(policy(), Some(1_000), &[A, B], map);
+    bench.fetched(0, 499).all_take(&[A, B]);
+    bench.ack(A, 0, 499);
+    for offset in (1..500).step_by(2) {
+        bench.ack(B, offset, offset);
+    }
+    assert!(bench.lane.snapshot().map.is_full);
+    bench.until(2_000);
+    assert_eq!(cut_off(&mut bench), [], "nothing is kept from anybody");
+    bench.fetched(500, 509);
+    assert!(bench.lane.room() > 0);
+    bench.until(2_999);
+    assert_eq!(cut_off(&mut bench), []);
+    bench.until(3_000);
+    assert_eq!(cut_off(&mut bench), [Effect::CutOff { subscriber: B }]);
+}
+
 /// What waits for room in the ack map is fanned out once the slow one has answered.
 #[test]
 fn a_member_is_owed_what_a_full_map_keeps_from_it() {

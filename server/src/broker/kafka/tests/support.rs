@@ -71,6 +71,7 @@ pub(in crate::broker::kafka) fn subscription(
             },
             commit_interval: Duration::from_secs(1),
             commit_settlements: 1000,
+            exactly_once: false,
         },
         window_bytes: 1 << 26,
         batch: Batch {
@@ -189,6 +190,20 @@ impl Member {
         subscription: &Subscription,
         events: usize,
     ) -> Self {
+        Self::start(KafkaConnect::new(&cluster(bootstrap), subscription), events)
+    }
+
+    /// Fetches no more than `bytes` ahead.
+    pub(in crate::broker::kafka) fn within(
+        bootstrap: &str,
+        subscription: &Subscription,
+        bytes: u64,
+    ) -> Self {
+        let connect = KafkaConnect::new(&cluster(bootstrap), subscription);
+        Self::start(connect.within(bytes), 16)
+    }
+
+    fn start(connect: KafkaConnect, events: usize) -> Self {
         // Shown with the output of a failed test, as far as `RUST_LOG` says.
         tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
@@ -196,7 +211,6 @@ impl Member {
             .try_init()
             .ok();
         let (sender, receiver) = mpsc::channel(events);
-        let connect = KafkaConnect::new(&cluster(bootstrap), subscription);
         Self {
             consumer: connect.consume(sender).unwrap(),
             events: receiver,
@@ -211,16 +225,20 @@ impl Member {
             .expect("events go on until the consumer is closed")
     }
 
-    /// The first event that `pick` takes; others are passed over.
+    /// The first event that `pick` takes, in time; others are passed over. Some come
+    /// for ever, so that each of them in time says nothing.
     pub(in crate::broker::kafka) async fn until<T>(
         &mut self,
         mut pick: impl FnMut(Event) -> Option<T>,
     ) -> T {
-        loop {
-            if let Some(found) = pick(self.event().await) {
-                return found;
+        let found = async {
+            loop {
+                if let Some(found) = pick(self.event().await) {
+                    return found;
+                }
             }
-        }
+        };
+        timeout(PATIENCE, found).await.expect("the event in time")
     }
 
     /// Whether nothing but news of the cluster and its logs comes for a while.

@@ -1,10 +1,11 @@
 //! Clusters that do not answer, topics that do not exist, commits that fail.
 
+use ackgate_lane::Position;
 use rdkafka::{mocking::MockCluster, types::RDKafkaApiKey, types::RDKafkaRespErr};
 
 use super::support::{Member, Mock, fill, mock, restless, subscription};
 use crate::{
-    broker::{ClusterState, ErrorKind, Event},
+    broker::{Assigned, ClusterState, Commit, ErrorKind, Event},
     config::StartAt,
 };
 
@@ -127,6 +128,65 @@ async fn refused_commit_is_answered_and_the_next_one_goes_through() {
     member.close().await;
 }
 
+/// Commits position 7 of two lanes at once, the first with the larger metadata: how
+/// both went, in order.
+async fn commit_sizes(member: &mut Member, lanes: &[Assigned]) -> Vec<Option<ErrorKind>> {
+    let texts = ["larger", "small"];
+    let commits = texts.iter().zip(lanes).map(|(text, lane)| Commit {
+        generation: lane.generation,
+        position: Position::new(7),
+        serial: 1,
+        metadata: Some((*text).into()),
+    });
+    member.consumer.commit(commits.collect());
+    let mut answers = Vec::new();
+    while answers.len() < texts.len() {
+        let answer = member.until(|event| match event {
+            Event::Committed { commit, result } => Some((commit.generation, result)),
+            _ => None,
+        });
+        answers.push(answer.await);
+    }
+    answers.sort_by_key(|(generation, _)| *generation);
+    let generations: Vec<_> = answers.iter().map(|(generation, _)| *generation).collect();
+    let asked: Vec<_> = lanes.iter().map(|lane| lane.generation).collect();
+    assert_eq!(generations, asked, "each is answered once");
+    answers
+        .into_iter()
+        .map(|(_, result)| result.err().map(|error| error.kind))
+        .collect()
+}
+
+// Metadata of a size that no broker has taken yet goes alone, so that its refusal is
+// its lane's and nobody else's.
+#[tokio::test]
+async fn refused_metadata_is_its_own_lanes_trouble_and_a_refused_group_is_everybodys() {
+    let mock = mock(TOPIC, 2);
+    let bootstrap = mock.bootstrap_servers();
+    let mut member = Member::join(
+        &bootstrap,
+        &subscription(&[TOPIC], GROUP, StartAt::Earliest),
+    );
+    let lanes = member.lanes(2).await;
+    for (error, first, second) in [
+        (
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS,
+            Some(ErrorKind::Transient),
+            Some(ErrorKind::Transient),
+        ),
+        (
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE,
+            Some(ErrorKind::TooLarge),
+            None,
+        ),
+    ] {
+        mock.request_errors(RDKafkaApiKey::OffsetCommit, &[error]);
+        assert_eq!(commit_sizes(&mut member, &lanes).await, [first, second]);
+    }
+    assert_eq!(commit_sizes(&mut member, &lanes).await, [None, None]);
+    member.close().await;
+}
+
 #[tokio::test]
 async fn lost_assignment_is_told_as_lost_and_comes_again() {
     let mock = mock(TOPIC, 1);
@@ -223,4 +283,31 @@ async fn refused_setting_is_an_operator_error_without_its_value() {
         "{}",
         error.detail
     );
+}
+
+// Statistics tell of partitions that nobody could count before.
+#[tokio::test]
+async fn topic_that_turns_out_to_be_large_is_read_with_smaller_limits() {
+    const PARTITIONS: i32 = 60;
+    const SHARE: u64 = 64 << 20;
+    let mock = mock(TOPIC, PARTITIONS);
+    let bootstrap = mock.bootstrap_servers();
+    fill(&bootstrap, TOPIC, PARTITIONS - 1, 0..1).await;
+    let unknown = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    mock.topic_error(TOPIC, unknown).unwrap();
+    let subscription = restless(subscription(&[TOPIC], GROUP, StartAt::Earliest));
+    let mut member = Member::within(&bootstrap, &subscription, SHARE);
+    let planned = |event| match event {
+        Event::Prefetch { bytes } => Some(bytes),
+        _ => None,
+    };
+    let none = member.until(planned).await;
+    mock.topic_error(TOPIC, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR)
+        .unwrap();
+    let planned = member.until(planned).await;
+    assert!(none < planned && planned <= SHARE * 5 / 4, "{planned}");
+    let lanes = member.lanes(PARTITIONS as usize).await;
+    member.grant(lanes[PARTITIONS as usize - 1].generation, 1);
+    assert_eq!(member.offsets(1).await, [0]);
+    member.close().await;
 }

@@ -1,12 +1,6 @@
-//! L12 and what it rests on, with maps of any size, brokers that refuse metadata, and
-//! kills at any time: nothing confirmed as durable is ever handed out again.
+//! A lane, a Kafka that keeps what was committed, and a subscriber that says anything.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "helpers of tests fail by panicking"
-)]
+mod follow;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,57 +8,14 @@ use std::{
 };
 
 use ackgate_lane::{
-    AckMap, Backoff, CommitOutcome, Confirmed, DeadLetterOutcome, Effect, Epoch, Generation, Lane,
-    MAX_MAP_BYTES, MapStart, Offset, OffsetRange, OnReject, Order, Policy, Position, SeekOutcome,
-    Start, Subscriber, Target, Time, Verdict, VerdictResult, Window, invariants,
+    AckMap, Backoff, CommitOutcome, DeadLetterOutcome, Epoch, Generation, Lane, MapStart, Offset,
+    OffsetRange, OnReject, Order, Policy, Position, SeekOutcome, Start, Subscriber, Target, Time,
+    Verdict, VerdictResult, Window,
 };
-use proptest::{collection::vec, prelude::*};
+
+use crate::Step;
 
 const ME: Subscriber = Subscriber(1);
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Fetch(u64),
-    Dispatch(u64),
-    /// A verdict on this part of what is out, to be confirmed as durable or not.
-    Say(usize, u64, Verdict, bool),
-    Letter(bool),
-    Commit(bool),
-    Seek,
-    Wait(u64),
-    /// The brokers' limit changes.
-    Limit(usize),
-    Drain,
-    /// Everything but Kafka is gone; what was asked for arrived there or did not.
-    Kill(bool),
-}
-
-fn verdicts() -> impl Strategy<Value = Verdict> {
-    let soon = Duration::from_millis(300);
-    prop_oneof![
-        8 => Just(Verdict::Acked),
-        1 => Just(Verdict::Rejected),
-        1 => Just(Verdict::Failed { retry_after: Some(soon) }),
-        1 => Just(Verdict::Failed { retry_after: Some(soon * 20) }),
-        1 => Just(Verdict::Released),
-    ]
-}
-
-fn steps() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        9 => (1..200_u64).prop_map(Step::Fetch),
-        12 => (1..100_u64).prop_map(Step::Dispatch),
-        60 => (any::<usize>(), 1..9_u64, verdicts(), any::<bool>())
-            .prop_map(|(at, count, verdict, durable)| Step::Say(at, count, verdict, durable)),
-        3 => any::<bool>().prop_map(Step::Letter),
-        6 => prop::bool::weighted(0.8).prop_map(Step::Commit),
-        3 => Just(Step::Seek),
-        3 => (1..1500_u64).prop_map(Step::Wait),
-        1 => prop_oneof![Just(usize::MAX), 0..200_usize].prop_map(Step::Limit),
-        1 => Just(Step::Drain),
-        1 => any::<bool>().prop_map(Step::Kill),
-    ]
-}
 
 fn policy(order: Order) -> Policy {
     let none = Backoff {
@@ -86,6 +37,7 @@ fn policy(order: Order) -> Policy {
         },
         commit_interval: Duration::from_millis(500),
         commit_settlements: 50,
+        exactly_once: false,
     }
 }
 
@@ -96,7 +48,7 @@ struct Kafka {
     map: Option<AckMap>,
 }
 
-struct World {
+pub(crate) struct World {
     policy: Policy,
     most: usize,
     limit: usize,
@@ -115,11 +67,11 @@ struct World {
     waits: BTreeMap<u64, BTreeSet<u64>>,
     token: u64,
     durable: BTreeSet<u64>,
-    counts: BTreeMap<&'static str, u64>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 impl World {
-    fn new(order: Order, most: usize) -> Self {
+    pub(crate) fn new(order: Order, most: usize) -> Self {
         let policy = policy(order);
         Self {
             policy,
@@ -142,7 +94,7 @@ impl World {
         }
     }
 
-    fn run(&mut self, step: Step) {
+    pub(crate) fn run(&mut self, step: Step) {
         match step {
             Step::Fetch(count) => {
                 let count = count.min(u64::from(self.lane.room()));
@@ -288,77 +240,6 @@ impl World {
         }
     }
 
-    fn follow(&mut self) {
-        while let Some(effect) = self.lane.poll_effect() {
-            match effect {
-                Effect::Commit { position, serial } => {
-                    let bytes = self.lane.commit_map(serial).map(<[u8]>::to_vec);
-                    let size = bytes.as_ref().map_or(0, Vec::len);
-                    assert!(size <= self.most, "the map keeps to its room");
-                    let map = bytes.map(|bytes| AckMap::decode(&bytes).expect("a sound map"));
-                    let kafka = Kafka {
-                        position: position.get(),
-                        map,
-                    };
-                    let below = (0..kafka.position).find(|offset| !self.answered.contains(offset));
-                    assert_eq!(below, None, "L2");
-                    let untrue = settled(&kafka)
-                        .into_iter()
-                        .find(|offset| !self.answered.contains(offset));
-                    assert_eq!(untrue, None, "the map says more than is true");
-                    self.asked.push((serial, kafka, size));
-                }
-                Effect::DeadLetter { offset, .. } => {
-                    self.letters.insert(offset.get());
-                }
-                Effect::Returned { range, .. } => {
-                    self.out
-                        .retain(|offset| !range.contains(Offset::new(*offset)));
-                }
-                Effect::Seek { to } => self.seek = Some(to.get()),
-                Effect::MapRefused { .. } => self.count("refused"),
-                Effect::Settled { .. }
-                | Effect::Skipped { .. }
-                | Effect::Lost { .. }
-                | Effect::Dropped { .. }
-                | Effect::CutOff { .. }
-                | Effect::Withdrawn { .. }
-                | Effect::Drained => {}
-            }
-        }
-        while let Some(confirmation) = self.lane.poll_confirmation() {
-            let token = confirmation.token;
-            match confirmation.result {
-                Confirmed::Void { range } => {
-                    self.count("void");
-                    let wait = self.waits.get_mut(&token).expect("a wait");
-                    wait.retain(|offset| !range.contains(Offset::new(*offset)));
-                }
-                Confirmed::Durable => {
-                    self.count("durable");
-                    let wait = self
-                        .waits
-                        .remove(&token)
-                        .expect("a wait that has not ended");
-                    let known = settled(&self.kafka);
-                    for offset in wait {
-                        assert!(
-                            offset < self.kafka.position || known.contains(&offset),
-                            "L12: {offset} is confirmed and Kafka does not know of it"
-                        );
-                        self.durable.insert(offset);
-                    }
-                }
-            }
-        }
-        if self.lane.snapshot().map.is_full {
-            self.count("full");
-        }
-        if let Err(violation) = invariants::check(&self.lane) {
-            panic!("{violation}");
-        }
-    }
-
     fn restart(&mut self) {
         self.lane = lane(self.policy, self.most, &self.kafka);
         assert_eq!(self.lane.snapshot().map.doubt, None);
@@ -371,12 +252,12 @@ impl World {
         self.count("restart");
     }
 
-    fn count(&mut self, what: &'static str) {
+    pub(crate) fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
     }
 
     /// All faults end: everything settles, is confirmed and committed.
-    fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         self.limit = usize::MAX;
         let end = self.end;
         for _ in 0..2000 {
@@ -429,59 +310,4 @@ fn offsets(run: OffsetRange) -> std::ops::Range<u64> {
 fn settled(kafka: &Kafka) -> BTreeSet<u64> {
     let runs = kafka.map.iter().flat_map(|map| &map.settled);
     runs.flat_map(|run| offsets(*run)).collect()
-}
-
-fn orders() -> impl Strategy<Value = Order> {
-    prop_oneof![
-        3 => Just(Order::None),
-        1 => Just(Order::Lane { skip_acked: false }),
-        1 => Just(Order::Lane { skip_acked: true }),
-    ]
-}
-
-fn rooms() -> impl Strategy<Value = usize> {
-    prop_oneof![Just(0), 96..200_usize, Just(MAX_MAP_BYTES)]
-}
-
-proptest! {
-    // A failure shows the whole input, shrunk; PROPTEST_RNG_SEED fixes the run.
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn l12_nothing_confirmed_as_durable_is_handed_out_again(
-        order in orders(),
-        most in rooms(),
-        steps in vec(steps(), 1..300),
-    ) {
-        let mut world = World::new(order, most);
-        for step in steps {
-            world.run(step);
-        }
-        world.complete();
-    }
-}
-
-/// A property over inputs that never come about would prove nothing.
-#[test]
-fn the_random_inputs_bring_about_what_the_property_is_about() {
-    use proptest::{strategy::ValueTree, test_runner::TestRunner};
-    let mut runner = TestRunner::deterministic();
-    let mut counts = BTreeMap::<_, u64>::new();
-    let inputs = (orders(), rooms(), vec(steps(), 1..300));
-    for _ in 0..150 {
-        let (order, most, steps) = inputs.new_tree(&mut runner).expect("inputs").current();
-        let mut world = World::new(order, most);
-        for step in steps {
-            world.run(step);
-        }
-        for (what, count) in world.counts {
-            *counts.entry(what).or_default() += count;
-        }
-    }
-    for what in ["durable", "void", "full", "too large", "refused", "restart"] {
-        assert!(
-            counts.get(what).is_some_and(|count| *count >= 10),
-            "{what}: {counts:?}"
-        );
-    }
 }

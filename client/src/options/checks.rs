@@ -1,0 +1,101 @@
+//! Options within their ranges become an endpoint to connect to.
+
+use std::time::Duration;
+
+use tonic::transport::Endpoint;
+
+use super::{Builder, HOUR, Source};
+use crate::Error;
+
+const GIB: u64 = 1 << 30;
+
+/// Largest HTTP/2 DATA frame accepted: fewer frames for a batch of 100 KiB or more.
+const MAX_FRAME_BYTES: u32 = 256 * 1024;
+
+impl Builder {
+    /// What to connect to, if every option is within its range.
+    pub(super) fn checked(&self) -> Result<Endpoint, Error> {
+        self.source.check()?;
+        check(
+            self.subscriber_id.len() <= 256 && !self.subscriber_id.chars().any(char::is_control),
+            "subscriber_id",
+            "at most 256 bytes without control characters",
+        )?;
+        check(
+            (1..=1_000_000).contains(&self.credit_records)
+                && (1..=GIB).contains(&self.credit_bytes),
+            "credit",
+            "1 to 1,000,000 records and 1 byte to 1 GiB",
+        )?;
+        check(
+            (4_096..=GIB).contains(&self.max_message_bytes),
+            "max_message_bytes",
+            "4,096 bytes to 1 GiB",
+        )?;
+        check(
+            self.ack_deadline
+                .is_none_or(|it| (Duration::from_millis(100)..=HOUR).contains(&it)),
+            "ack_deadline",
+            "100 ms to 1 h",
+        )?;
+        let batches = self.batches.and_then(|it| it.problem());
+        check(batches.is_none(), "batches", batches.unwrap_or_default())?;
+        check(self.filter.len() <= 4_096, "filter", "at most 4,096 bytes")?;
+        check(
+            !self.backoff_initial.is_zero() && self.backoff_initial <= self.backoff_max,
+            "backoff",
+            "the first delay must be above 0 and not above the longest",
+        )?;
+        check(self.flush_records > 0, "flush", "1 record or more")?;
+        let endpoint =
+            Endpoint::from_shared(self.address.clone()).map_err(|error| Error::Option {
+                option: "address",
+                problem: error.to_string(),
+            })?;
+        check(
+            endpoint.uri().host().is_some(),
+            "address",
+            "a URI such as http://host:7654",
+        )?;
+        Ok(endpoint
+            .connect_timeout(self.open_timeout)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(self.stream_window)
+            .initial_connection_window_size(self.connection_window)
+            .max_frame_size(MAX_FRAME_BYTES)
+            .http2_keep_alive_interval(self.keepalive_interval)
+            .keep_alive_timeout(self.keepalive_timeout)
+            .keep_alive_while_idle(true))
+    }
+}
+
+impl Source {
+    fn check(&self) -> Result<(), Error> {
+        let given: &[(&'static str, bool)] = match self {
+            Self::Named(name) => &[("subscription", !name.is_empty())],
+            Self::AdHoc {
+                cluster,
+                topics,
+                group,
+            } => &[
+                ("cluster", !cluster.is_empty()),
+                ("topics", !topics.is_empty()),
+                ("group", !group.is_empty()),
+            ],
+        };
+        given
+            .iter()
+            .try_for_each(|(option, is_given)| check(*is_given, option, "must not be empty"))
+    }
+}
+
+fn check(holds: bool, option: &'static str, problem: &str) -> Result<(), Error> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::Option {
+            option,
+            problem: problem.to_owned(),
+        })
+    }
+}

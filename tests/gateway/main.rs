@@ -29,6 +29,7 @@ mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
+mod dead_letter_copy;
 mod dead_letter_kill;
 mod delivery;
 mod flow_control;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
+        dead_letter_copy::cases(),
         dead_letter_kill::cases(),
         rebalance::cases(),
         flow_control::cases(),

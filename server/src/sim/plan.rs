@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -147,6 +147,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

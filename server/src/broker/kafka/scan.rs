@@ -70,7 +70,9 @@ impl Scan {
             .set("isolation.level", "read_committed")
             .set("enable.partition.eof", "true")
             .set("queued.max.messages.kbytes", "16384")
-            .set("fetch.queue.backoff.ms", "5");
+            .set("fetch.queue.backoff.ms", "5")
+            // The end of a log behind a marker is told with the answer to a fetch of nothing.
+            .set("fetch.wait.max.ms", "20");
         let consumer: BaseConsumer<Quiet> = config
             .create_with_context(Quiet)
             .map_err(|error| error::mapped(&error, "settings of the client"))?;

@@ -41,11 +41,6 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    #[cfg(test)]
-    pub(super) fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
     /// Listens for Ctrl-C; a second one ends the process at once.
     fn listen(&self) -> JoinHandle<()> {
         let asked = Arc::clone(&self.0);

@@ -107,7 +107,9 @@ mod tests {
     #[test]
     fn gaps_stay() {
         let mut runs = Runs::default();
-        [0, 2, 9].map(|offset| runs.add(offset));
+        for offset in [0, 2, 9] {
+            runs.add(offset);
+        }
         assert_eq!(runs.0, BTreeMap::from([(0, 1), (2, 3), (9, 10)]));
         assert!(!runs.has(1));
     }

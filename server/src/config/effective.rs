@@ -165,6 +165,7 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         if let Some(retry_topic) = &dead_letter.retry_topic {
             settings.push(("dead_letter.retry_topic", retry_topic.clone()));
         }
+        settings.extend(dead_letter.copying.settings());
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
         settings.push((
             "dead_letter.producer",

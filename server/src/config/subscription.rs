@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use ackgate_lane::{Order, Policy, Sharing};
 
-use super::{Intake, kafka::names};
+use super::{Copying, Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub struct DeadLetter {
     pub topic: String,
     /// Where dead letters are put back to be read again, beside the sources.
     pub retry_topic: Option<String>,
+    /// What the copies carry, and where they go.
+    pub copying: Copying,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
 }
@@ -187,11 +189,13 @@ impl fmt::Debug for DeadLetter {
         let Self {
             topic,
             retry_topic,
+            copying,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
             .field("retry_topic", retry_topic)
+            .field("copying", copying)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -144,6 +144,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),
@@ -176,5 +177,6 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         },
         commit_interval: dice.ms(50, 2000),
         commit_settlements: dice.between(1, 50),
+        exactly_once: false,
     }
 }

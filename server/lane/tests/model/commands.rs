@@ -221,6 +221,7 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
         3..24_u32,
         8..48_u64,
         2..40_u64,
+        prop::bool::weighted(0.4),
     )
         .prop_map(
             |(
@@ -231,6 +232,7 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
                 records,
                 span,
                 commit_settlements,
+                exactly_once,
             )| {
                 // Without jitter the reference can foretell every moment.
                 let none = Backoff {
@@ -249,6 +251,7 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
                     window: Window { records, span },
                     commit_interval: Duration::from_millis(500),
                     commit_settlements,
+                    exactly_once,
                 }
             },
         )

@@ -13,6 +13,7 @@ mod commit;
 mod connect;
 mod consumer;
 mod core;
+mod destination;
 pub mod direct;
 pub mod embedded;
 mod encode;

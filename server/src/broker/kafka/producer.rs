@@ -25,9 +25,11 @@ use rdkafka::{
 };
 use tracing::{debug, error, warn};
 
-use super::{error as errors, rebalance::log, settings};
+use super::{destination::Destinations, error as errors, rebalance::log, settings};
 use crate::{
-    broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
+    broker::{
+        Error, ErrorKind, Flushed, Largest, Outgoing, Partitions, Placed, Produced, Producer,
+    },
     config::Cluster,
 };
 
@@ -39,6 +41,7 @@ pub struct KafkaProducer {
 struct Inner {
     config: ClientConfig,
     client: Mutex<FutureProducer<Quiet>>,
+    destinations: Destinations,
     /// A fatally failed client is being replaced.
     replacing: AtomicBool,
 }
@@ -57,6 +60,7 @@ impl KafkaProducer {
         let inner = Inner {
             config,
             client: Mutex::new(client),
+            destinations: Destinations::new(cluster),
             replacing: AtomicBool::new(false),
         };
         Ok(Self {
@@ -80,6 +84,7 @@ impl Producer for KafkaProducer {
         match enqueue(&client, &record) {
             Err(error) => {
                 self.inner.replace_if_fatal(&error);
+                self.inner.destinations.doubt(&record.topic, &error);
                 Box::pin(ready(Err(refusal(&error, &record.topic))))
             }
             Ok(delivery) => {
@@ -92,6 +97,7 @@ impl Producer for KafkaProducer {
                         }),
                         Ok(Err((error, _))) => {
                             inner.replace_if_fatal(&error);
+                            inner.destinations.doubt(&record.topic, &error);
                             Err(refusal(&error, &record.topic))
                         }
                         Err(_) => {
@@ -102,6 +108,20 @@ impl Producer for KafkaProducer {
                 })
             }
         }
+    }
+
+    fn partitions(&self, topic: &str) -> Partitions {
+        let (inner, topic) = (Arc::clone(&self.inner), topic.to_owned());
+        Box::pin(async move {
+            let client = inner.client.lock().clone();
+            let count = inner.destinations.partitions(client, topic).await;
+            count.map(Some)
+        })
+    }
+
+    fn largest(&self, topic: &str) -> Largest {
+        let (inner, topic) = (Arc::clone(&self.inner), topic.to_owned());
+        Box::pin(async move { inner.destinations.largest(topic).await })
     }
 
     /// On a thread for blocking work. Cancelling it leaves the records under way.

@@ -1,0 +1,1 @@
+//! Publishing without gRPC and Kafka.

@@ -136,7 +136,6 @@ impl Desk {
     }
 
     /// A stop waits for whoever holds one.
-    #[must_use]
     pub fn enter(&self) -> TaskTrackerToken {
         self.shared.open.token()
     }

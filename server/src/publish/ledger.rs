@@ -64,13 +64,13 @@ pub struct Count {
 
 /// A record as it enters: what is remembered of it.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) topic: Arc<str>,
-    pub(super) partition: Option<i32>,
+pub(crate) struct Entry {
+    pub(crate) topic: Arc<str>,
+    pub(crate) partition: Option<i32>,
     /// Bytes it counts until its answer.
-    pub(super) weight: u32,
+    pub(crate) weight: u32,
     /// Set if it is not even tried.
-    pub(super) refused: Option<Unwritten>,
+    pub(crate) refused: Option<Unwritten>,
 }
 
 /// The records of one stream that are taken and not answered, or answered and not told.
@@ -128,7 +128,7 @@ impl Ledger {
     }
 
     /// Takes records for which there is room; gives the number of the first.
-    pub(super) fn take(&self, entries: Vec<Entry>) -> u64 {
+    pub(crate) fn take(&self, entries: Vec<Entry>) -> u64 {
         let until = Instant::now() + self.timeout;
         let mut state = self.state.lock();
         let number = state.next();

@@ -20,6 +20,8 @@ mod tests;
 
 pub use desk::{Desk, Make, NoPlace, Patience};
 pub use feed::{Draft, Feed};
+#[cfg(test)]
+pub(crate) use ledger::Entry;
 pub use ledger::{Answered, Count, Ledger, Run};
 pub use place::{Place, Terms};
 

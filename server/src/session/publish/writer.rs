@@ -150,3 +150,6 @@ async fn at(time: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

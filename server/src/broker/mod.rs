@@ -82,6 +82,8 @@ pub struct Commit {
     pub serial: u64,
     /// Text to be kept with the position; without it Kafka keeps none.
     pub metadata: Option<Arc<str>>,
+    /// Exactly once: dead letters that are stored if and only if the position is.
+    pub letters: Vec<Outgoing>,
 }
 
 /// What a consumer tells.
@@ -139,7 +141,9 @@ pub enum Event {
         /// Since the last answer.
         age: Duration,
     },
-    /// A commit was answered.
+    /// A commit was answered. Of one with letters only once it is known for certain
+    /// whether Kafka has it; if that does not come to be known while the lane is
+    /// assigned, never.
     Committed {
         /// What was to be committed.
         commit: Commit,
@@ -194,6 +198,9 @@ pub enum ErrorKind {
     Fenced,
     /// The record is too large for the topic, or the metadata of a commit for the broker.
     TooLarge,
+    /// The letter of this index in its commit is too large for its topic; nothing is
+    /// stored.
+    LetterTooLarge(usize),
     /// An operator must act: a topic is missing, access is denied.
     Operator,
 }
@@ -219,6 +226,7 @@ pub trait Consumer: Send + Sync + fmt::Debug {
     /// Takes back what is granted and not fetched.
     fn withdraw(&self, generation: Generation);
     /// Commits positions of lanes that are assigned now; others are answered as fenced.
+    /// Only consumers of subscriptions with `exactly_once` take letters.
     fn commit(&self, commits: Vec<Commit>);
     /// Moves a lane. What it granted before is void; chunks carry `seek` from then on.
     fn seek(&self, generation: Generation, to: Position, seek: u64);

@@ -13,6 +13,7 @@ use tokio::{
 use super::*;
 
 mod ack_map;
+mod atomic;
 mod broadcast;
 mod cohort;
 mod commit;

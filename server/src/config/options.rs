@@ -207,6 +207,9 @@ options! {
     DEAD_LETTER_TOPIC = "subscriptions.*.dead_letter.topic", Kind::Text("a topic name"),
         Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"` \
          and with `on_expired = \"dead_letter\"`.";
+    DEAD_LETTER_RETRY_TOPIC = "subscriptions.*.dead_letter.retry_topic", Kind::Text("a topic name"),
+        Need::Optional, "Where `ackgate dlq redrive` puts dead letters back, on the same cluster; read \
+         beside `topics`, always from its beginning. A topic of this subscription alone.";
     DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
         Need::Default("\"1s\""),
         "Upper bound of the first delay before a dead letter that could not be written is tried again.";

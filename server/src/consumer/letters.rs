@@ -12,7 +12,10 @@ use super::{
     inputs::notice,
     mutation::{self, Mutation},
 };
-use crate::broker::{self, ErrorKind, Placed};
+use crate::{
+    broker::{self, ErrorKind, Placed},
+    fail,
+};
 
 impl Driver {
     pub(super) fn dead_letter(&mut self, now: Time, generation: Generation, given_up: &GivenUp) {
@@ -41,7 +44,10 @@ impl Driver {
         }
         self.letters.push(Box::pin(async move {
             let spare = letter.clone();
-            let mut result = producer.produce(letter).await;
+            fail::point("dead-letter.before-write");
+            let written = producer.produce(letter);
+            fail::point("dead-letter.enqueued");
+            let mut result = written.await;
             if result
                 .as_ref()
                 .is_err_and(|error| error.kind == ErrorKind::TooLarge)
@@ -72,6 +78,7 @@ impl Driver {
         };
         match result {
             Ok(_placed) => {
+                fail::point("dead-letter.confirmed");
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
@@ -81,6 +88,7 @@ impl Driver {
                 if let Some(cause) = settled {
                     self.tally.given_up(cause);
                 }
+                fail::point("dead-letter.settled");
                 // One that cannot be read stays held, whatever else succeeds.
                 if !entry.failed && std::mem::take(&mut entry.held) {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");

@@ -96,6 +96,7 @@ fn configured(order: Order) -> Subscription {
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
+            retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             producer_properties: Vec::new(),
         }),

@@ -118,6 +118,8 @@ impl Make for Kafka {
         })?;
         let producer = match &subscription.dead_letter {
             None => None,
+            // They are written by the consumer, together with its commits.
+            Some(dead_letter) if dead_letter.exactly_once.is_some() => None,
             Some(dead_letter) => {
                 let producer = KafkaProducer::new(cluster, &dead_letter.producer_properties)?;
                 Some(Arc::new(producer) as Arc<dyn Producer>)

@@ -31,6 +31,7 @@ mod config;
 mod dead_letter;
 mod dead_letter_kill;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         redelivery::cases(),
         dead_letter::cases(),
         dead_letter_kill::cases(),
+        exactly_once::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

@@ -56,7 +56,7 @@ pub use self::{
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
     reference::reference,
-    subscription::{Batch, DeadLetter, Delivery, Lease, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
     wish::{Contradiction, Wish, Wishes},
 };
 

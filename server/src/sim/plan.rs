@@ -144,6 +144,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            exactly_once: None,
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -33,6 +33,7 @@ mod settings;
 mod start;
 mod stats;
 pub mod topics;
+mod transaction;
 mod wake;
 pub mod witness;
 

@@ -172,7 +172,7 @@ fn flush(client: &FutureProducer<Quiet>, timeout: Duration) -> Result<(), Error>
     })
 }
 
-fn enqueue(
+pub(super) fn enqueue(
     client: &FutureProducer<Quiet>,
     record: &Outgoing,
 ) -> Result<DeliveryFuture, KafkaError> {
@@ -203,7 +203,7 @@ fn fatal(error: &KafkaError) -> bool {
     )
 }
 
-fn refusal(error: &KafkaError, topic: &str) -> Error {
+pub(super) fn refusal(error: &KafkaError, topic: &str) -> Error {
     let what = format!("write to topic {topic}");
     if matches!(error, KafkaError::Nul(_)) {
         let detail = format!("{what}: the name holds a NUL");
@@ -223,7 +223,7 @@ impl fmt::Debug for KafkaProducer {
 }
 
 /// Errors reach whoever waits for a record; here they are for whoever debugs.
-struct Quiet;
+pub(super) struct Quiet;
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {

@@ -98,6 +98,7 @@ fn configured(order: Order) -> Subscription {
         dead_letter: Some(DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            exactly_once: None,
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -32,6 +32,7 @@ mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        exactly_once::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

@@ -38,6 +38,7 @@ mod lanes;
 mod log;
 mod protocol;
 mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
 mod rolling;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -11,6 +11,7 @@ mod environment;
 mod intake;
 mod limits;
 mod properties;
+mod publish;
 mod rules;
 mod secrets;
 mod wishes;

@@ -41,6 +41,7 @@ mod lanes;
 mod log;
 mod protocol;
 mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
 mod rolling;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -41,6 +41,7 @@ mod log;
 mod protocol;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

@@ -39,6 +39,7 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod publish;
 mod rebalance;
 mod redelivery;
 mod redrive;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        publish::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -194,16 +194,20 @@ impl Lanes {
         if assigned.anew.is_some() {
             epoch.0 += 1;
         }
+        let map = metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes);
         let start = Start {
             generation,
             epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
-            map: metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes),
+            map: mutation::map(map, assigned.start),
         };
         let lane = match subscription.delivery {
-            Delivery::Competing => Kind::Competing(Box::new(Lane::new(subscription.policy, start))),
+            Delivery::Competing => {
+                let policy = mutation::policy(subscription.policy);
+                Kind::Competing(Box::new(Lane::new(policy, start)))
+            }
             Delivery::Broadcast(sharing) => Kind::Broadcast(Box::new(Broadcast::new(
                 subscription.policy,
                 sharing,

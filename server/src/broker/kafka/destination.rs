@@ -12,9 +12,8 @@ use std::{
 
 use parking_lot::Mutex;
 use rdkafka::{
-    ClientContext,
     error::{IsError, KafkaError, RDKafkaErrorCode},
-    producer::{FutureProducer, Producer as _},
+    producer::{Producer as _, ProducerContext, ThreadedProducer},
 };
 use tokio::sync::Mutex as Turn;
 
@@ -61,9 +60,9 @@ impl Destinations {
     }
 
     /// How many partitions a topic has.
-    pub(super) async fn partitions<C: ClientContext + Send + Sync + 'static>(
+    pub(super) async fn partitions<C: ProducerContext + 'static>(
         &self,
-        client: FutureProducer<C>,
+        client: Arc<ThreadedProducer<C>>,
         topic: String,
     ) -> Result<u32, Error> {
         let known = self.topic(&topic);
@@ -122,8 +121,8 @@ async fn learn<T: Clone + Send + 'static>(
     result
 }
 
-fn count<C: ClientContext + 'static>(
-    client: &FutureProducer<C>,
+fn count<C: ProducerContext + 'static>(
+    client: &ThreadedProducer<C>,
     topic: &str,
 ) -> Result<u32, Error> {
     let what = || format!("topic {topic}");

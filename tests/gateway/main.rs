@@ -44,6 +44,7 @@ mod publish;
 mod publish_trouble;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
         exactly_once::cases(),
+        redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

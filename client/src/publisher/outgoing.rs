@@ -85,14 +85,15 @@ impl Outgoing {
         self
     }
 
-    /// Sets the time of the record, to the millisecond; what is before 1970 becomes 1970.
+    /// Sets the time of the record, to the millisecond; what is not after 1970 began becomes
+    /// its first millisecond.
     /// Without it the record has the time at which it is written.
     pub fn timestamp(self, time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.timestamp_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        self.timestamp_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX).max(1))
     }
 
-    /// Sets the time of the record in milliseconds since the Unix epoch, 0 or more.
+    /// Sets the time of the record in milliseconds since the Unix epoch, 1 or more.
     pub const fn timestamp_ms(mut self, milliseconds: i64) -> Self {
         self.0.timestamp_ms = Some(milliseconds);
         self

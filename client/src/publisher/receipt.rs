@@ -45,7 +45,7 @@ pub struct NotWritten {
 #[non_exhaustive]
 pub enum NotWrittenKind {
     /// It is not one that can be written: a topic name that Kafka does not take, a negative
-    /// partition or timestamp, a header without a name. Do not send it again.
+    /// partition, a timestamp before 1970, a header without a name. Do not send it again.
     Invalid,
     /// The gateway's configuration does not allow its topic, or Kafka denies it to the
     /// gateway.

@@ -58,10 +58,10 @@ fn missing_idempotency_key_is_null_and_never_a_text() {
 }
 
 #[test]
-fn time_is_in_milliseconds_and_not_before_1970() {
+fn time_is_in_milliseconds_and_after_1970_began() {
     let at = |time| Outgoing::new("orders", "v").timestamp(time);
     let time = UNIX_EPOCH + Duration::from_micros(1_234_567);
     assert_eq!(at(time), Outgoing::new("orders", "v").timestamp_ms(1_234));
     let before = UNIX_EPOCH - Duration::from_secs(1);
-    assert_eq!(at(before), Outgoing::new("orders", "v").timestamp_ms(0));
+    assert_eq!(at(before), Outgoing::new("orders", "v").timestamp_ms(1));
 }

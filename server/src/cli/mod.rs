@@ -16,6 +16,7 @@ pub mod demo;
 mod output;
 pub mod publish;
 pub mod serve;
+mod stop;
 pub mod sub;
 pub mod target;
 
@@ -46,7 +47,7 @@ pub enum Command {
     Check(check::Args),
     /// Receive records of a subscription and answer them.
     Sub(sub::Args),
-    /// Write lines or files to a topic.
+    /// Write lines, JSON or files to a topic.
     Pub(publish::Args),
     /// Show everything at work on an embedded broker.
     Demo(demo::Args),

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use ackgate_client::{Batch, Record, TimestampType};
-use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 
 /// How records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,24 +36,10 @@ pub(super) fn record(
         }
         Format::Json => {
             let line = Line {
-                topic,
-                partition,
-                offset: record.offset(),
-                epoch: batch.epoch(),
-                timestamp_ms: record.timestamp_ms(),
-                timestamp_type: match record.timestamp_type() {
-                    TimestampType::None => "none",
-                    TimestampType::CreateTime => "create_time",
-                    TimestampType::LogAppendTime => "log_append_time",
-                },
+                batch,
+                record,
                 attempt,
                 delivery,
-                key: record.key().map(Bytes),
-                value: record.value().map(Bytes),
-                headers: record
-                    .headers()
-                    .map(|(key, value)| (key, value.map(Bytes)))
-                    .collect(),
             };
             serde_json::to_writer(&mut *out, &line)?;
         }
@@ -61,34 +48,67 @@ pub(super) fn record(
     Ok(())
 }
 
-#[derive(Serialize)]
+/// A record as an object, which `ackgate pub --ndjson` reads.
 struct Line<'a> {
-    topic: &'a str,
-    partition: i32,
-    offset: i64,
-    epoch: u64,
-    timestamp_ms: i64,
-    timestamp_type: &'static str,
+    batch: &'a Batch,
+    record: Record<'a>,
     attempt: u32,
     delivery: u32,
-    key: Option<Bytes<'a>>,
-    value: Option<Bytes<'a>>,
-    headers: Vec<(&'a str, Option<Bytes<'a>>)>,
 }
 
-/// A string if the bytes are UTF-8, else `{"hex": "…"}`.
-struct Bytes<'a>(&'a [u8]);
-
-impl Serialize for Bytes<'_> {
+impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match str::from_utf8(self.0) {
-            Ok(text) => serializer.serialize_str(text),
-            Err(_) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("hex", &hex(self.0))?;
-                map.end()
-            }
-        }
+        let Self { batch, record, .. } = self;
+        let timestamp_type = match record.timestamp_type() {
+            TimestampType::None => "none",
+            TimestampType::CreateTime => "create_time",
+            TimestampType::LogAppendTime => "log_append_time",
+        };
+        let headers: Vec<_> = record
+            .headers()
+            .map(|(name, value)| Header { name, value })
+            .collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("topic", batch.topic())?;
+        map.serialize_entry("partition", &batch.partition())?;
+        map.serialize_entry("offset", &record.offset())?;
+        map.serialize_entry("epoch", &batch.epoch())?;
+        map.serialize_entry("timestamp_ms", &record.timestamp_ms())?;
+        map.serialize_entry("timestamp_type", timestamp_type)?;
+        map.serialize_entry("attempt", &self.attempt)?;
+        map.serialize_entry("delivery", &self.delivery)?;
+        bytes(&mut map, ["key", "key_base64"], record.key())?;
+        bytes(&mut map, ["value", "value_base64"], record.value())?;
+        map.serialize_entry("headers", &headers)?;
+        map.end()
+    }
+}
+
+struct Header<'a> {
+    name: &'a str,
+    value: Option<&'a [u8]>,
+}
+
+impl Serialize for Header<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("name", self.name)?;
+        bytes(&mut map, ["value", "value_base64"], self.value)?;
+        map.end()
+    }
+}
+
+/// Null, or a text under the first name if the bytes are UTF-8, or their Base64 under the
+/// second.
+fn bytes<M: SerializeMap>(
+    map: &mut M,
+    [text, base64]: [&'static str; 2],
+    bytes: Option<&[u8]>,
+) -> Result<(), M::Error> {
+    match bytes.map(str::from_utf8) {
+        None => map.serialize_entry(text, &()),
+        Some(Ok(utf8)) => map.serialize_entry(text, utf8),
+        Some(Err(_)) => map.serialize_entry(base64, &STANDARD.encode(bytes.unwrap_or_default())),
     }
 }
 
@@ -128,23 +148,28 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn said(bytes: Option<&[u8]>) -> (String, String) {
+    fn said(value: Option<&[u8]>) -> (String, String) {
         let mut out = Vec::new();
-        text(bytes, &mut out).unwrap();
+        text(value, &mut out).unwrap();
+        let header = Header { name: "h", value };
         (
             String::from_utf8(out).unwrap(),
-            serde_json::to_string(&bytes.map(Bytes)).unwrap(),
+            serde_json::to_string(&header).unwrap(),
         )
     }
 
     #[test]
     fn null_empty_text_and_binary_are_told_apart() {
-        assert_eq!(said(None), ("<null>".into(), "null".into()));
-        assert_eq!(said(Some(b"")), (String::new(), "\"\"".into()));
-        assert_eq!(said(Some("né".as_bytes())), ("né".into(), "\"né\"".into()));
+        let json = |entry: &str| format!("{{\"name\":\"h\",{entry}}}");
+        assert_eq!(said(None), ("<null>".into(), json("\"value\":null")));
+        assert_eq!(said(Some(b"")), (String::new(), json("\"value\":\"\"")));
+        assert_eq!(
+            said(Some("né".as_bytes())),
+            ("né".into(), json("\"value\":\"né\""))
+        );
         assert_eq!(
             said(Some(b"\xff\x00")),
-            ("hex:ff00".into(), "{\"hex\":\"ff00\"}".into())
+            ("hex:ff00".into(), json("\"value_base64\":\"/wA=\""))
         );
     }
 

@@ -37,6 +37,7 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod publish;
 mod rebalance;
 mod redelivery;
 mod rolling;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        publish::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

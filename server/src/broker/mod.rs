@@ -1,4 +1,4 @@
-//! The words in which the rest of the gateway speaks of Kafka, and the two traits
+//! The words in which the rest of the gateway speaks of Kafka, and the traits
 //! behind which every broker stands. Calls on them never block; answers come back
 //! as [`Event`]s on one bounded queue.
 //!
@@ -13,6 +13,9 @@ use tokio::sync::mpsc;
 pub mod kafka;
 #[cfg(test)]
 pub(crate) mod memory;
+mod write;
+
+pub use write::{Answers, Receipt, Unwritten, Why, Write};
 
 /// A topic and one of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -142,6 +142,33 @@ options! {
     CLUSTER_PROPERTIES = "clusters.*.properties", Kind::Properties, Need::Optional,
         "librdkafka properties for all clients of this cluster, less the refused ones.";
 
+    PUBLISH_TOPICS = "clusters.*.publish.topics",
+        Kind::Texts("topic names, in which `*` stands for any characters"), Need::Required,
+        "Topics that may be written to through the gateway. The table `publish` is what allows it at all. Topics for \
+         dead letters and retries have to be named in full; Kafka's own, which begin with two \
+         underscores, are never written to.";
+    PUBLISH_ACKS = "clusters.*.publish.acks",
+        Kind::Choice { of: &["all", "leader", "none"], later: &[] }, Need::Default("\"all\""),
+        "Which brokers must have a record before it counts as written, unless the publisher asks for \
+         something else.";
+    PUBLISH_IDEMPOTENCE = "clusters.*.publish.idempotence", Kind::Flag, Need::Optional,
+        "Whether a retry of the client library can never write a record twice, unless the publisher \
+         asks for something else. Needs `acks = \"all\"`. Without it `true` with acks of all, else \
+         `false`.";
+    PUBLISH_MAX_RECORD_BYTES = "clusters.*.publish.max_record_bytes",
+        Kind::Size { min: KIB, max: 15 * MIB }, Need::Default("\"1MiB\""),
+        "Largest record that is taken, in bytes of key, value and headers.";
+    PUBLISH_MAX_IN_FLIGHT_RECORDS = "clusters.*.publish.max_in_flight_records",
+        Kind::Integer { min: 1, max: 1_000_000, unit: "records" }, Need::Default("10000"),
+        "Records of one stream that wait for Kafka or whose results wait to be read. More are not read \
+         from the stream.";
+    PUBLISH_MAX_IN_FLIGHT_BYTES = "clusters.*.publish.max_in_flight_bytes",
+        Kind::Size { min: MIB, max: GIB }, Need::Default("\"32MiB\""),
+        "Bytes that wait for Kafka, over all streams that write to the cluster: key, value and headers, \
+         and 256 for each record. More are not read from the streams.";
+    PUBLISH_PRODUCER = "clusters.*.publish.producer", Kind::Properties, Need::Optional,
+        "librdkafka properties for the producers of published records only.";
+
     SUBSCRIPTION_CLUSTER = "subscriptions.*.cluster", Kind::Text("the name of a cluster"),
         Need::Required, "Which of the clusters.";
     TOPICS = "subscriptions.*.topics", Kind::Texts("topic names"), Need::Required,

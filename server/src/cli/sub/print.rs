@@ -36,10 +36,23 @@ pub(super) fn record(
         }
         Format::Json => {
             let line = Line {
-                batch,
-                record,
+                topic,
+                partition,
+                offset: record.offset(),
+                epoch: batch.epoch(),
+                timestamp_ms: record.timestamp_ms(),
+                timestamp_type: match record.timestamp_type() {
+                    TimestampType::None => "none",
+                    TimestampType::CreateTime => "create_time",
+                    TimestampType::LogAppendTime => "log_append_time",
+                },
                 attempt,
                 delivery,
+                content: Content {
+                    key: record.key(),
+                    value: record.value(),
+                    headers: record.headers().collect(),
+                },
             };
             serde_json::to_writer(&mut *out, &line)?;
         }
@@ -49,41 +62,44 @@ pub(super) fn record(
 }
 
 /// A record as an object, which `ackgate pub --ndjson` reads.
+#[derive(Serialize)]
 struct Line<'a> {
-    batch: &'a Batch,
-    record: Record<'a>,
+    topic: &'a str,
+    partition: i32,
+    offset: i64,
+    epoch: u64,
+    timestamp_ms: i64,
+    timestamp_type: &'static str,
     attempt: u32,
     delivery: u32,
+    #[serde(flatten)]
+    content: Content<'a>,
 }
 
-impl Serialize for Line<'_> {
+/// What a record holds, as entries of an object: `key`, `value` and `headers`; where bytes
+/// are not UTF-8 `key_base64` and `value_base64` instead.
+#[derive(Debug)]
+pub(in crate::cli) struct Content<'a> {
+    pub(in crate::cli) key: Option<&'a [u8]>,
+    pub(in crate::cli) value: Option<&'a [u8]>,
+    pub(in crate::cli) headers: Vec<(&'a str, Option<&'a [u8]>)>,
+}
+
+impl Serialize for Content<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { batch, record, .. } = self;
-        let timestamp_type = match record.timestamp_type() {
-            TimestampType::None => "none",
-            TimestampType::CreateTime => "create_time",
-            TimestampType::LogAppendTime => "log_append_time",
-        };
-        let headers: Vec<_> = record
-            .headers()
-            .map(|(name, value)| Header { name, value })
+        let headers = self.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|&(name, value)| Header { name, value })
             .collect();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("topic", batch.topic())?;
-        map.serialize_entry("partition", &batch.partition())?;
-        map.serialize_entry("offset", &record.offset())?;
-        map.serialize_entry("epoch", &batch.epoch())?;
-        map.serialize_entry("timestamp_ms", &record.timestamp_ms())?;
-        map.serialize_entry("timestamp_type", timestamp_type)?;
-        map.serialize_entry("attempt", &self.attempt)?;
-        map.serialize_entry("delivery", &self.delivery)?;
-        bytes(&mut map, ["key", "key_base64"], record.key())?;
-        bytes(&mut map, ["value", "value_base64"], record.value())?;
+        let mut map = serializer.serialize_map(Some(3))?;
+        bytes(&mut map, ["key", "key_base64"], self.key)?;
+        bytes(&mut map, ["value", "value_base64"], self.value)?;
         map.serialize_entry("headers", &headers)?;
         map.end()
     }
 }
 
+/// One header: its name, and its value as that of a record.
 struct Header<'a> {
     name: &'a str,
     value: Option<&'a [u8]>,

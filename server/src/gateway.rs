@@ -40,6 +40,10 @@ const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
 
+/// A topic limits its batches, not its records: dead letters that would each be taken
+/// must not be refused because they stand together. A record larger than this goes alone.
+const SMALL_BATCHES: [(&str, &str); 1] = [("batch.size", "16384")];
+
 /// Why a gateway could not be built or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -141,7 +145,9 @@ impl Make for Kafka {
         let producer = match &subscription.dead_letter {
             None => None,
             Some(dead_letter) => {
-                let producer = KafkaProducer::new(cluster, &dead_letter.producer_properties)?;
+                let mut properties = SMALL_BATCHES.map(owned).to_vec();
+                properties.extend_from_slice(&dead_letter.producer_properties);
+                let producer = KafkaProducer::new(cluster, &properties)?;
                 Some(Arc::new(producer) as Arc<dyn Producer>)
             }
         };
@@ -302,6 +308,10 @@ async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown)
             }
         });
     futures::future::join_all(stops).await;
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
 }
 
 async fn close_producers(producers: Vec<Arc<dyn Producer>>, limit: Duration) {

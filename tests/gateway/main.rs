@@ -29,6 +29,8 @@ mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
+mod dead_letter_copy;
+mod dead_letter_kill;
 mod delivery;
 mod flow_control;
 mod intake;
@@ -59,6 +61,8 @@ fn main() -> ExitCode {
         ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
+        dead_letter_copy::cases(),
+        dead_letter_kill::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

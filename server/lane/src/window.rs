@@ -197,6 +197,12 @@ impl Window {
         self.given_up.first().map(|&first| Offset::new(first))
     }
 
+    /// All runs that are given up and not settled, in offset order.
+    pub(crate) fn given_up_runs(&self) -> impl Iterator<Item = (OffsetRange, Slot)> + '_ {
+        let run = |&first: &u64| self.run_from(first);
+        self.given_up.iter().filter_map(run)
+    }
+
     /// The run whose time has come at `now`.
     pub(crate) fn due(&self, now: Time) -> Option<(OffsetRange, Slot)> {
         self.run_from(self.deadlines.due(now)?)

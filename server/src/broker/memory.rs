@@ -11,8 +11,8 @@ use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Placed, Produced,
-    Producer, RecordIndex,
+    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Partitions,
+    Placed, Produced, Producer, RecordIndex,
 };
 
 mod member;
@@ -31,6 +31,10 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
+    /// Bytes of key, value and headers at which a dead letter is too large.
+    pub(crate) letters_limit: Option<usize>,
+    /// Partitions of the topic of dead letters.
+    pub(crate) letters_partitions: Option<u32>,
     pub(crate) commits_fail: bool,
     /// Lanes without a committed position begin at the end.
     pub(crate) latest: bool,
@@ -139,6 +143,13 @@ impl Connect for Memory {
         let for_ever = Duration::from_secs(365 * 24 * 3600);
         self.with(|state| state.session.unwrap_or(for_ever))
     }
+}
+
+fn size(record: &Outgoing) -> usize {
+    let part = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+    let headers = record.headers.iter();
+    let headers: usize = headers.map(|(name, value)| name.len() + part(value)).sum();
+    part(&record.key) + part(&record.value) + headers
 }
 
 fn is_too_large(commit: &Commit, limit: Option<usize>) -> bool {
@@ -304,6 +315,15 @@ impl Producer for Memory {
                     detail: "as told".to_owned(),
                 });
             }
+            if state
+                .letters_limit
+                .is_some_and(|limit| size(&record) > limit)
+            {
+                return Err(Error {
+                    kind: ErrorKind::TooLarge,
+                    detail: "too large".to_owned(),
+                });
+            }
             state.letters.push(record);
             Ok(Placed {
                 partition: 0,
@@ -311,6 +331,11 @@ impl Producer for Memory {
             })
         });
         Box::pin(std::future::ready(result))
+    }
+
+    fn partitions(&self, _topic: &str) -> Partitions {
+        let partitions = self.with(|state| state.letters_partitions);
+        Box::pin(std::future::ready(Ok(partitions)))
     }
 
     fn flushed(&self, _timeout: Duration) -> Flushed {

@@ -276,11 +276,32 @@ pub type Produced = Pin<Box<dyn Future<Output = Result<Placed, Error>> + Send>>;
 /// The answer of [`Producer::flushed`], to be awaited.
 pub type Flushed = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
+/// The answer of [`Producer::partitions`], to be awaited.
+pub type Partitions = Pin<Box<dyn Future<Output = Result<Option<u32>, Error>> + Send>>;
+
+/// The answer of [`Producer::largest`], to be awaited.
+pub type Largest = Pin<Box<dyn Future<Output = Option<u64>> + Send>>;
+
 /// Writes records with acks=all and idempotence.
 pub trait Producer: Send + Sync + fmt::Debug {
     /// Enqueues a record and resolves when Kafka has confirmed or refused it, at
     /// most the delivery timeout later.
     fn produce(&self, record: Outgoing) -> Produced;
+
+    /// How many partitions a topic has, as it was learned lately; `None`: it does not
+    /// matter here. Resolves at most a few seconds later.
+    ///
+    /// # Errors
+    /// It could not be learned: no broker answers, or there is no such topic.
+    fn partitions(&self, _topic: &str) -> Partitions {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The bytes that a topic takes in one batch; `None`: not known. Resolves at most a
+    /// few seconds later.
+    fn largest(&self, _topic: &str) -> Largest {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Resolves once every record has its answer, at most `timeout` later; then with an
     /// error.

@@ -24,7 +24,7 @@ use super::{
 };
 
 mod args;
-mod print;
+pub(super) mod print;
 mod summary;
 
 pub use args::Args;

@@ -27,6 +27,7 @@ mod ad_hoc;
 mod ad_hoc_parse;
 mod address;
 mod checks;
+mod copying;
 mod effective;
 mod intake;
 mod intake_parse;
@@ -53,6 +54,7 @@ mod wish;
 
 pub use self::{
     ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
+    copying::{Alias, Copying, Creation, LetterPartition},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},

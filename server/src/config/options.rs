@@ -234,6 +234,25 @@ options! {
     DEAD_LETTER_TOPIC = "subscriptions.*.dead_letter.topic", Kind::Text("a topic name"),
         Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"` \
          and with `on_expired = \"dead_letter\"`.";
+    DEAD_LETTER_RETRY_TOPIC = "subscriptions.*.dead_letter.retry_topic", Kind::Text("a topic name"),
+        Need::Optional, "Where `ackgate dlq redrive` puts dead letters back, on the same cluster; read \
+         beside `topics`, always from its beginning. A topic of this subscription alone.";
+    DEAD_LETTER_ALIASES = "subscriptions.*.dead_letter.aliases",
+        Kind::Texts("\"connect\", \"streams\", \"spring\" or \"share\""), Need::Optional,
+        "Headers under the names of Kafka Connect, Kafka Streams, Spring or share groups beside the \
+         gateway's own, for tools that know those.";
+    DEAD_LETTER_PARTITION = "subscriptions.*.dead_letter.partition",
+        Kind::Choice { of: &["same", "key"], later: &[] }, Need::Default("\"same\""),
+        "`same`: the record's partition number, modulo the topic's number of partitions where that \
+         has fewer. `key`: by the record's key.";
+    DEAD_LETTER_CREATE = "subscriptions.*.dead_letter.create", Kind::Flag, Need::Default("false"),
+        "Missing dead-letter and retry topics are created when the gateway starts.";
+    DEAD_LETTER_PARTITIONS = "subscriptions.*.dead_letter.partitions",
+        Kind::Integer { min: 1, max: 10_000, unit: "partitions" }, Need::Optional,
+        "Partitions of a topic that is created; without it as many as the source that has most.";
+    DEAD_LETTER_REPLICATION = "subscriptions.*.dead_letter.replication",
+        Kind::Integer { min: 1, max: 100, unit: "replicas" }, Need::Optional,
+        "Replicas of a topic that is created; without it the broker's default.";
     DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
         Need::Default("\"1s\""),
         "Upper bound of the first delay before a dead letter that could not be written is tried again.";

@@ -3,7 +3,7 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    Batch, DeadLetter, Delivery, Lease, StartAt, Subscription, checks, intake_parse,
+    Batch, Copying, DeadLetter, Delivery, Lease, StartAt, Subscription, checks, intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -37,11 +37,18 @@ pub(super) fn subscription(
     let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
     });
+    let retry_topic = reader.read(&options::DEAD_LETTER_RETRY_TOPIC, name, |node, spec| {
+        topic(value::text(node, spec)?).map(str::to_owned)
+    });
+    let copying = Copying::read(reader, name);
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
-    let producer_properties = producer_properties?;
+    checks::retry_topic(reader, name, topics.as_deref());
+    let (copying, producer_properties) = (copying?, producer_properties?);
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
+        retry_topic,
+        copying,
         producer_properties,
     });
     Some(Subscription {
@@ -165,6 +172,7 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         },
         commit_interval: commit_interval?,
         commit_settlements: commit_settlements?,
+        exactly_once: false,
     })
 }
 

@@ -9,7 +9,8 @@ use super::{
     handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
-    metadata, mutation,
+    metadata,
+    mutation::{self, Mutation},
 };
 use crate::broker::Commit;
 
@@ -125,7 +126,7 @@ impl Driver {
         };
         let commit = Commit {
             generation,
-            position: mutation::position(position, entry.fetched),
+            position: mutation::position(position, serial, (entry.start, entry.fetched)),
             serial,
             metadata: entry.lane.commit_map(serial).map(metadata::write),
         };
@@ -253,7 +254,11 @@ impl Driver {
             }
         };
         entry.starved = false;
-        let bytes = bytes.saturating_sub(entry.granted.bytes);
+        let bytes = if mutation::is_on(Mutation::IgnoreMemory) {
+            self.parts.subscription.window_bytes
+        } else {
+            bytes.saturating_sub(entry.granted.bytes)
+        };
         entry.granted.records += records;
         entry.granted.bytes += bytes;
         if let Some(consumer) = self.membership.consumer() {
@@ -264,7 +269,8 @@ impl Driver {
     /// Tells all lanes when the first subscriber wants records, or the last one
     /// pauses or leaves, and when memory may have become free.
     pub(super) fn follow_eligibility(&mut self, now: Time) {
-        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible();
+        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible()
+            || mutation::is_on(Mutation::FetchForNobody);
         let changed = eligible != self.eligible;
         self.eligible = eligible;
         if changed && !eligible {

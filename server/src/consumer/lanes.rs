@@ -35,6 +35,8 @@ pub(super) struct Note {
 pub(super) struct Entry {
     pub(super) lane: Kind,
     pub(super) partition: TopicPartition,
+    /// Whether its records were put back from the dead-letter topic.
+    pub(super) retry: bool,
     /// The number that verdicts name it by.
     number: u64,
     /// Whose the lane is, where it belongs to one subscriber at a time.
@@ -192,16 +194,20 @@ impl Lanes {
         if assigned.anew.is_some() {
             epoch.0 += 1;
         }
+        let map = metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes);
         let start = Start {
             generation,
             epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
-            map: metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes),
+            map: mutation::map(map, assigned.start),
         };
         let lane = match subscription.delivery {
-            Delivery::Competing => Kind::Competing(Box::new(Lane::new(subscription.policy, start))),
+            Delivery::Competing => {
+                let policy = mutation::policy(subscription.policy);
+                Kind::Competing(Box::new(Lane::new(policy, start)))
+            }
             Delivery::Broadcast(sharing) => Kind::Broadcast(Box::new(Broadcast::new(
                 subscription.policy,
                 sharing,
@@ -213,6 +219,7 @@ impl Lanes {
         let number = self.numbers.next();
         let entry = Entry {
             lane,
+            retry: subscription.retry_topic() == Some(&*assigned.partition.topic),
             partition: assigned.partition,
             number,
             lease: leased.then(Lease::default),

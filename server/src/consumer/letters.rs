@@ -12,7 +12,10 @@ use super::{
     inputs::notice,
     mutation::{self, Mutation},
 };
-use crate::broker::{self, ErrorKind, Placed};
+use crate::{
+    broker::{self, Placed},
+    fail,
+};
 
 impl Driver {
     pub(super) fn dead_letter(&mut self, now: Time, generation: Generation, given_up: &GivenUp) {
@@ -23,7 +26,7 @@ impl Driver {
         let refuser = entry.lane.refusal(given_up.offset);
         let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, &dead_letter.topic, entry, given_up, refuser)
+            dead_letter::build(subscription, dead_letter, entry, given_up, refuser)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
@@ -40,14 +43,7 @@ impl Driver {
             entry.lane.handle_dead_letter(now, offset, stored);
         }
         self.letters.push(Box::pin(async move {
-            let spare = letter.clone();
-            let mut result = producer.produce(letter).await;
-            if result
-                .as_ref()
-                .is_err_and(|error| error.kind == ErrorKind::TooLarge)
-            {
-                result = producer.produce(dead_letter::headers_only(spare)).await;
-            }
+            let result = dead_letter::write(&*producer, letter).await;
             (generation, offset, result)
         }));
         tracing::debug!(
@@ -72,6 +68,7 @@ impl Driver {
         };
         match result {
             Ok(_placed) => {
+                fail::point("dead-letter.confirmed");
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
@@ -81,6 +78,7 @@ impl Driver {
                 if let Some(cause) = settled {
                     self.tally.given_up(cause);
                 }
+                fail::point("dead-letter.settled");
                 // One that cannot be read stays held, whatever else succeeds.
                 if !entry.failed && std::mem::take(&mut entry.held) {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");

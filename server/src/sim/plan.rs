@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub(super) clients: u64,
     /// Records in each partition at the beginning.
     pub(super) records: u64,
+    /// All records are large, so that memory runs short.
+    pub(super) bulky: bool,
     /// How long things go wrong.
     pub(super) chaos: Duration,
     /// How bad the subscribers are, in percent.
@@ -69,6 +71,7 @@ impl Plan {
             gateways: dice.between(1, 3),
             clients: dice.between(1, 5),
             records: dice.between(0, 40),
+            bulky: dice.chance(10),
             chaos: dice.ms(5_000, 60_000),
             malice: if dice.chance(30) {
                 0
@@ -142,7 +145,9 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         cohort_grace: Duration::from_millis(dice.pick(&[0, 0, 0, 2000])),
         min_subscribers: dice.pick(&[1, 1, 1, 2]),
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
+            retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),
@@ -175,5 +180,6 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         },
         commit_interval: dice.ms(50, 2000),
         commit_settlements: dice.between(1, 50),
+        exactly_once: false,
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod ack_map;
+mod atomic;
 mod broadcast;
 mod commit;
 mod dead_letter;

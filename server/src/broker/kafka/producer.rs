@@ -26,11 +26,11 @@ use rdkafka::{
 use tokio::sync::oneshot;
 use tracing::{debug, error, warn};
 
-use super::{error as errors, rebalance::log, settings};
+use super::{destination::Destinations, error as errors, rebalance::log, settings};
 use crate::{
     broker::{
-        Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer, Receipt, Unwritten, Why,
-        Write,
+        Error, ErrorKind, Flushed, Largest, Outgoing, Partitions, Placed, Produced, Producer,
+        Receipt, Unwritten, Why, Write,
     },
     config::{Acks, Cluster, Publish},
 };
@@ -44,6 +44,7 @@ pub struct KafkaProducer {
 struct Inner {
     config: ClientConfig,
     client: Mutex<Client>,
+    destinations: Destinations,
     /// A fatally failed client is being replaced.
     replacing: AtomicBool,
 }
@@ -63,7 +64,7 @@ impl KafkaProducer {
     /// # Errors
     /// librdkafka refuses the settings.
     pub fn new(cluster: &Cluster, properties: &[(String, String)]) -> Result<Self, Error> {
-        Self::with(settings::producer(cluster, properties))
+        Self::with(cluster, settings::producer(cluster, properties))
     }
 
     /// A producer of published records on `cluster`, each of which is answered `within`
@@ -80,15 +81,16 @@ impl KafkaProducer {
         within: Duration,
     ) -> Result<Self, Error> {
         let config = settings::publisher(cluster, publish, acks, is_idempotent, within);
-        Self::with(config)
+        Self::with(cluster, config)
     }
 
-    fn with(config: ClientConfig) -> Result<Self, Error> {
+    fn with(cluster: &Cluster, config: ClientConfig) -> Result<Self, Error> {
         let client =
             create(&config).map_err(|error| errors::mapped(&error, "settings of the producer"))?;
         let inner = Inner {
             config,
             client: Mutex::new(client),
+            destinations: Destinations::new(cluster),
             replacing: AtomicBool::new(false),
         };
         Ok(Self {
@@ -113,6 +115,7 @@ impl Producer for KafkaProducer {
         match send(&client, &record, Waiting::Future(report)) {
             Err((error, _)) => {
                 self.inner.replace_if_fatal(&error);
+                self.inner.destinations.doubt(&record.topic, &error);
                 Box::pin(ready(Err(refusal(&error, &record.topic))))
             }
             Ok(()) => {
@@ -122,6 +125,7 @@ impl Producer for KafkaProducer {
                         Ok(Ok(placed)) => Ok(placed),
                         Ok(Err(error)) => {
                             inner.replace_if_fatal(&error);
+                            inner.destinations.doubt(&record.topic, &error);
                             Err(refusal(&error, &record.topic))
                         }
                         Err(_) => {
@@ -132,6 +136,20 @@ impl Producer for KafkaProducer {
                 })
             }
         }
+    }
+
+    fn partitions(&self, topic: &str) -> Partitions {
+        let (inner, topic) = (Arc::clone(&self.inner), topic.to_owned());
+        Box::pin(async move {
+            let client = inner.client();
+            let count = inner.destinations.partitions(client, topic).await;
+            count.map(Some)
+        })
+    }
+
+    fn largest(&self, topic: &str) -> Largest {
+        let (inner, topic) = (Arc::clone(&self.inner), topic.to_owned());
+        Box::pin(async move { inner.destinations.largest(topic).await })
     }
 
     fn flushed(&self, timeout: Duration) -> Flushed {

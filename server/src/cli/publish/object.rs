@@ -33,7 +33,9 @@ struct Object<'a> {
     timestamp: Option<&'a RawValue>,
     timestamp_ms: Option<i64>,
     timestamp_type: Option<String>,
-    // What else `sub` says of a record, which belongs to the place where it was.
+    // What else `sub` and `dlq` say of a record, which belongs to the place where it was.
+    #[serde(rename = "dead_letter")]
+    _dead_letter: Option<IgnoredAny>,
     #[serde(rename = "offset")]
     _offset: Option<IgnoredAny>,
     #[serde(rename = "epoch")]

@@ -129,7 +129,10 @@ fn bytes<M: SerializeMap>(
 }
 
 /// Text as it is, but for control characters, which could take over a terminal.
-fn text(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> io::Result<()> {
+///
+/// # Errors
+/// `out` cannot be written to.
+pub(in crate::cli) fn text(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> io::Result<()> {
     let Some(bytes) = bytes else {
         return out.write_all(b"<null>");
     };

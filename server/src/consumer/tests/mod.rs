@@ -16,6 +16,7 @@ mod ack_map;
 mod broadcast;
 mod cohort;
 mod commit;
+mod dead_letter;
 mod delivery;
 mod drained;
 mod durable;
@@ -34,7 +35,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
     filter::Filter,
 };
 
@@ -68,10 +69,11 @@ fn policy(order: Order) -> Policy {
         },
         commit_interval: Duration::from_secs(1),
         commit_settlements: 1_000_000,
+        exactly_once: false,
     }
 }
 
-fn configured(order: Order) -> Subscription {
+pub(super) fn configured(order: Order) -> Subscription {
     Subscription {
         name: "orders".to_owned(),
         cluster: "main".to_owned(),
@@ -94,7 +96,9 @@ fn configured(order: Order) -> Subscription {
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
+            retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

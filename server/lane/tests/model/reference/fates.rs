@@ -53,6 +53,10 @@ impl Reference {
     pub(super) fn ask_letter(&mut self, offset: u64, cause: Cause) {
         let record = self.record(offset);
         record.is = Is::Letter(cause, None);
+        if self.policy.exactly_once {
+            return self.await_commit();
+        }
+        let record = self.record(offset);
         let attempts = record.attempts + u32::from(cause == Cause::Rejected);
         let deliveries = record.deliveries;
         self.did

@@ -158,6 +158,7 @@ impl Reference {
             && let Some(Is::Letter(cause, retry)) = self.is(offset)
         {
             match outcome {
+                DeadLetterOutcome::Stored if self.policy.exactly_once => {}
                 DeadLetterOutcome::Stored => self.settle(offset, Outcome::Refused),
                 DeadLetterOutcome::Failed => {
                     self.record(offset).is = Is::Letter(cause, retry.or(Some(now)));
@@ -169,6 +170,9 @@ impl Reference {
 
     pub(crate) fn commit(&mut self, now: Time, position: u64, outcome: CommitOutcome) {
         self.asked = None;
+        if self.life != Life::Done {
+            self.letters_answered(outcome);
+        }
         self.commit_failed = outcome == CommitOutcome::Failed;
         if outcome == CommitOutcome::Done {
             self.base = position;

@@ -12,11 +12,12 @@ use tonic::transport::{Server, server::TcpIncoming};
 
 use crate::{
     broker::{
-        self, ErrorKind, Producer,
+        self, ErrorKind, Producer, Write,
         kafka::{KafkaConnect, KafkaProducer},
     },
-    config::{Cluster, Config, Listen, Shutdown, Subscription},
+    config::{Cluster, Config, Listen, Publish, Shutdown, Subscription},
     consumer::{Budget, Handle, Input},
+    publish::{self, Desk, Patience, Terms},
     readiness::Readiness,
     registry::{Closing, Made, Make, Registry, Source},
     session::{Gate, Service},
@@ -77,6 +78,7 @@ pub struct Gateway {
     address: SocketAddr,
     gate: Gate,
     registry: Registry,
+    desk: Desk,
 }
 
 /// Makes the clients of subscriptions for Kafka.
@@ -114,16 +116,38 @@ impl Prefetch {
     }
 }
 
+impl Kafka {
+    fn cluster(&self, name: &str) -> Result<&Cluster, broker::Error> {
+        let mut clusters = self.clusters.iter();
+        let cluster = clusters.find(|it| it.name == name);
+        cluster.ok_or_else(|| broker::Error {
+            kind: ErrorKind::Operator,
+            detail: format!("no cluster is called {name:?}"),
+        })
+    }
+}
+
+impl publish::Make for Kafka {
+    fn make(&self, publish: &Publish, terms: Terms) -> Result<Arc<dyn Write>, broker::Error> {
+        let cluster = self.cluster(&publish.cluster)?;
+        let within = Patience::of(terms.timeout).time();
+        let Terms {
+            acks,
+            is_idempotent,
+            ..
+        } = terms;
+        let producer = KafkaProducer::publishing(cluster, publish, acks, is_idempotent, within)?;
+        Ok(Arc::new(producer))
+    }
+}
+
 impl Make for Kafka {
     fn make(&self, subscription: &Subscription, source: Source) -> Result<Made, broker::Error> {
-        let mut clusters = self.clusters.iter();
-        let cluster = clusters.find(|it| it.name == subscription.cluster);
-        let cluster = cluster.ok_or_else(|| broker::Error {
-            kind: ErrorKind::Operator,
-            detail: format!("no cluster is called {:?}", subscription.cluster),
-        })?;
+        let cluster = self.cluster(&subscription.cluster)?;
         let producer = match &subscription.dead_letter {
             None => None,
+            // They are written by the consumer, together with its commits.
+            Some(dead_letter) if dead_letter.exactly_once.is_some() => None,
             Some(dead_letter) => {
                 let mut properties = SMALL_BATCHES.map(owned).to_vec();
                 properties.extend_from_slice(&dead_letter.producer_properties);
@@ -159,12 +183,16 @@ impl Gateway {
             prefetch: Prefetch::of(&config),
             readiness: Readiness::default(),
         };
+        let kafka = Arc::new(kafka);
+        let names = config.clusters.iter().map(|cluster| cluster.name.clone());
+        let make: Arc<dyn publish::Make> = Arc::clone(&kafka) as _;
+        let desk = Desk::new(names.collect(), config.publish, &make);
         let registry = Registry::start(
             config.subscriptions,
             config.ad_hoc,
             &config.clusters,
             Budget::new(config.memory_bytes),
-            Arc::new(kafka),
+            kafka,
         )
         .map_err(|(subscription, source)| Error::Subscription {
             subscription,
@@ -177,6 +205,7 @@ impl Gateway {
             address,
             gate: Gate::default(),
             registry,
+            desk,
         })
     }
 
@@ -200,9 +229,11 @@ impl Gateway {
             listener,
             gate,
             registry,
+            desk,
             address,
         } = self;
-        let service = Service::new(registry.clone(), gate.clone(), listen.ping_interval);
+        let interval = listen.ping_interval;
+        let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
@@ -219,8 +250,14 @@ impl Gateway {
             subscriptions,
             producers,
         } = registry.close();
-        stop_drivers(subscriptions, &shutdown).await;
-        close_producers(producers, shutdown.close).await;
+        tokio::join!(
+            stop_drivers(subscriptions, &shutdown),
+            desk.stop(shutdown.drain)
+        );
+        tokio::join!(
+            close_producers(producers, shutdown.close),
+            desk.flush(shutdown.close)
+        );
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {

@@ -33,6 +33,7 @@ mod dead_letter_copy;
 mod dead_letter_kill;
 mod dead_letter_topics;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -40,8 +41,11 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -63,12 +67,16 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        exactly_once::cases(),
+        redrive::cases(),
         dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

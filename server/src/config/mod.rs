@@ -39,6 +39,8 @@ mod overlay;
 mod parse;
 mod problem;
 mod properties;
+mod publish;
+mod publish_parse;
 mod reader;
 mod reference;
 mod secret;
@@ -57,8 +59,9 @@ pub use self::{
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
+    publish::{Acks, Publish},
     reference::reference,
-    subscription::{Batch, DeadLetter, Delivery, Lease, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
     wish::{Contradiction, Wish, Wishes},
 };
 
@@ -72,6 +75,9 @@ pub struct Config {
     pub listen: Listen,
     /// Kafka connections, by name.
     pub clusters: Vec<Cluster>,
+    /// What may be written through the gateway: one entry for each cluster that takes
+    /// records.
+    pub publish: Vec<Publish>,
     /// What subscribers can attach to, by name.
     pub subscriptions: Vec<Subscription>,
     /// What subscribers can open without one of those; `None`: nothing.

@@ -48,6 +48,14 @@ impl Subscription {
         self
     }
 
+    /// The same under another name.
+    pub(crate) fn renamed(self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..self
+        }
+    }
+
     /// Orders each key.
     pub(crate) fn in_key_order(self) -> Self {
         self.set("order", "\"key\"")
@@ -197,6 +205,11 @@ impl Gateway {
         self.process.end().await;
         self.process = serve(&self.config, None);
         self.listens().await;
+    }
+
+    /// Sends it a signal by name, as `STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.process.signal(signal);
     }
 
     /// Asks it to stop.

@@ -12,9 +12,8 @@ use std::{
 
 use parking_lot::Mutex;
 use rdkafka::{
-    ClientContext,
     error::{IsError, KafkaError, RDKafkaErrorCode},
-    producer::{FutureProducer, Producer as _},
+    producer::{Producer as _, ProducerContext, ThreadedProducer},
 };
 use tokio::sync::Mutex as Turn;
 
@@ -61,9 +60,9 @@ impl Destinations {
     }
 
     /// How many partitions a topic has.
-    pub(super) async fn partitions<C: ClientContext + Send + Sync + 'static>(
+    pub(super) async fn partitions<C: ProducerContext + 'static>(
         &self,
-        client: FutureProducer<C>,
+        client: Arc<ThreadedProducer<C>>,
         topic: String,
     ) -> Result<u32, Error> {
         let known = self.topic(&topic);
@@ -122,20 +121,27 @@ async fn learn<T: Clone + Send + 'static>(
     result
 }
 
-fn count<C: ClientContext + 'static>(
-    client: &FutureProducer<C>,
+/// How many partitions a topic has. Blocks, a few seconds at most.
+///
+/// # Errors
+/// It could not be learned, or there is no such topic.
+pub(super) fn count<C: ProducerContext + 'static>(
+    client: &ThreadedProducer<C>,
     topic: &str,
 ) -> Result<u32, Error> {
     let what = || format!("topic {topic}");
     let metadata = client
         .client()
         .fetch_metadata(Some(topic), ANSWER_WITHIN)
-        .map_err(|error| match error {
-            KafkaError::Nul(_) => Error {
-                kind: ErrorKind::Operator,
-                detail: format!("topic {topic:?}: the name holds a NUL"),
-            },
-            error => error::mapped(&error, &what()),
+        .map_err(|error| {
+            if matches!(error, KafkaError::Nul(_)) {
+                let detail = format!("topic {topic:?}: the name holds a NUL");
+                return Error {
+                    kind: ErrorKind::Operator,
+                    detail,
+                };
+            }
+            error::mapped(&error, &what())
         })?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     if let Some(refusal) = found.and_then(|found| found.error().filter(IsError::is_error)) {

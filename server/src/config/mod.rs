@@ -26,6 +26,7 @@ use std::{
 mod ad_hoc;
 mod ad_hoc_parse;
 mod address;
+mod admin;
 mod checks;
 mod effective;
 mod intake;
@@ -46,11 +47,13 @@ mod subscription_parse;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unwritten_parse;
 mod value;
 mod wish;
 
 pub use self::{
     ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
+    admin::Admin,
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
@@ -68,6 +71,8 @@ const FILE_BYTES: u64 = 16 << 20;
 pub struct Config {
     /// The gRPC listener.
     pub listen: Listen,
+    /// The listener for operators' tools; `None`: there is none.
+    pub admin: Option<Admin>,
     /// Kafka connections, by name.
     pub clusters: Vec<Cluster>,
     /// What subscribers can attach to, by name.

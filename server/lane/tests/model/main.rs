@@ -55,7 +55,7 @@ proptest! {
 fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
     let (mut effects, mut answers) = (Vec::new(), Vec::new());
-    for seed in 0..500 {
+    for seed in 0..700 {
         let policy = policies()
             .new_tree(&mut runner)
             .expect("a policy")
@@ -89,6 +89,9 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
         "Skipped",
         "Vanished",
         "Dropped",
+        "Parked",
+        "Discarded",
+        "Tripped",
         "End",
     ] {
         let count = effects.iter().filter(|effect| *effect == expected).count();
@@ -125,6 +128,9 @@ fn kind(effect: &Effect) -> String {
         Effect::Skipped { .. } => "Skipped".to_owned(),
         Effect::Lost { .. } => "Vanished".to_owned(),
         Effect::Dropped { .. } => "Dropped".to_owned(),
+        Effect::Parked { .. } => "Parked".to_owned(),
+        Effect::Discarded { .. } => "Discarded".to_owned(),
+        Effect::Tripped { .. } => "Tripped".to_owned(),
         Effect::CutOff { .. } => "CutOff".to_owned(),
         Effect::Withdrawn { .. } => "Withdrawn".to_owned(),
         Effect::Drained => "End".to_owned(),

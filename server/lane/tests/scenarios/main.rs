@@ -9,6 +9,7 @@
 )]
 
 mod ack_map;
+mod breaker;
 mod broadcast;
 mod commit;
 mod dead_letter;
@@ -26,5 +27,6 @@ mod resuming;
 mod skip_acked;
 mod support;
 mod tracking;
+mod unwritten;
 mod verdicts;
 mod views;

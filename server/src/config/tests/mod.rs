@@ -13,6 +13,7 @@ mod limits;
 mod properties;
 mod rules;
 mod secrets;
+mod unwritten;
 mod wishes;
 
 /// The least that works.

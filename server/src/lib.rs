@@ -7,6 +7,7 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod consumer;
+pub mod fail;
 pub mod filter;
 pub mod gateway;
 pub mod headers;

@@ -29,6 +29,7 @@ mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
+mod dead_letter_kill;
 mod delivery;
 mod flow_control;
 mod intake;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
+        dead_letter_kill::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

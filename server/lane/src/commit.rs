@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{CommitOutcome, Position, Time};
+use crate::{CommitOutcome, Encoded, Position, Time, maps};
 
 /// What has been committed, what has been asked for, and when to ask next.
 #[derive(Debug)]
@@ -172,10 +172,7 @@ impl Commits {
         self.due = None;
         self.failed = false;
         self.hurry = false;
-        // Without a map an equal position has nothing new to say.
-        let is_equal = Some(floor) == self.base.position
-            && (fingerprint == self.base.fingerprint || fingerprint == 0);
-        if is_equal || Some(floor) < self.base.position {
+        if !self.is_told(floor, fingerprint) {
             return None;
         }
         self.serial += 1;
@@ -186,6 +183,19 @@ impl Commits {
             covered,
         });
         Some(self.serial)
+    }
+
+    /// Whether committing `floor` and the map with `fingerprint` would tell something.
+    fn is_told(&self, floor: Position, fingerprint: u64) -> bool {
+        // Without a map an equal position has nothing new to say.
+        let is_equal = Some(floor) == self.base.position
+            && (fingerprint == self.base.fingerprint || fingerprint == 0);
+        !is_equal && Some(floor) >= self.base.position
+    }
+
+    /// Whether committing `floor` and `map` would tell Kafka something.
+    pub(crate) fn would_say(&self, floor: Position, map: Option<&Encoded>) -> bool {
+        self.is_told(floor, maps::fingerprint_of(map))
     }
 
     /// Whether the end of a drain has something to ask for: also what has been asked

@@ -5,7 +5,9 @@
 
 use std::collections::VecDeque;
 
-use crate::{CommitOutcome, Lane, OffsetRange, Position, Time, lane::Phase, slot::State};
+use crate::{
+    CommitOutcome, Lane, Letter, OffsetRange, Position, Time, atomic, lane::Phase, slot::State,
+};
 
 /// The end of a wait that [`Lane::confirm`] began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +163,8 @@ impl Lane {
     pub(crate) fn note_asked(&mut self, serial: u64, covered: Position) {
         let mut waiting = std::mem::take(&mut self.confirmations.waiting);
         for waiting in &mut waiting {
-            if self.is_covered(waiting, covered) {
+            let is_below = waiting.end().is_none_or(|end| end <= covered);
+            if is_below && self.is_settled(waiting, self.letters.riding()) {
                 waiting.asked = Some(serial);
             }
         }
@@ -176,7 +179,7 @@ impl Lane {
         self.confirmations.look = false;
         if self.commits.is_news(floor) {
             let waiting = &self.confirmations.waiting;
-            if waiting.iter().any(|waiting| self.is_settled(waiting)) {
+            if waiting.iter().any(|waiting| self.is_settled(waiting, &[])) {
                 self.commits.hurry();
             }
         } else {
@@ -209,14 +212,16 @@ impl Lane {
     }
 
     fn is_covered(&self, waiting: &Waiting, covered: Position) -> bool {
-        waiting.end().is_none_or(|end| end <= covered) && self.is_settled(waiting)
+        waiting.end().is_none_or(|end| end <= covered) && self.is_settled(waiting, &[])
     }
 
-    fn is_settled(&self, waiting: &Waiting) -> bool {
+    /// Whether everything is settled, or will be with `letters`.
+    fn is_settled(&self, waiting: &Waiting, letters: &[Letter]) -> bool {
         waiting.ranges.iter().all(|range| {
             let mut rest = Some(*range);
             while let Some((piece, slot)) = rest.and_then(|rest| self.window.piece(rest)) {
-                if !matches!(slot.state, State::Settled { .. }) {
+                let is_settled = matches!(slot.state, State::Settled { .. });
+                if !is_settled && atomic::parts(piece, letters).any(|(_, rides)| !rides) {
                     return false;
                 }
                 rest = rest.and_then(|rest| rest.at_or_above(piece.end()));

@@ -76,7 +76,14 @@ pub fn check(lane: &Lane) -> Result<(), Violation> {
         return broken(L2, what);
     }
     let floor = lane.floor();
-    if lane.commits.confirmed() > floor || lane.commits.asked() > floor {
+    let told = lane.floor_beyond(lane.letters.riding());
+    // What went with the last commit settles nowhere any more.
+    let known = if lane.phase == Phase::Done {
+        told
+    } else {
+        floor
+    };
+    if lane.commits.confirmed() > known || lane.commits.asked() > told {
         return broken(L2, "a position above the floor is committed or asked for");
     }
     if let Some((front, slot)) = lane.window.front()

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::{
     Answer, Broadcast, Cause, CommitOutcome, Confirmation, Counts, DeadLetterOutcome, Debt, Effect,
-    Epoch, Generation, Joined, Lane, Offset, OffsetRange, OnExpired, Position, Ready, Refusal,
-    ResumeAnswer, SeekOutcome, Snapshot, Stop, Subscriber, Target, Time, Verdict,
+    Epoch, Generation, Joined, Lane, Letter, Offset, OffsetRange, OnExpired, Position, Ready,
+    Refusal, ResumeAnswer, SeekOutcome, Snapshot, Stop, Subscriber, Target, Time, Verdict,
 };
 
 /// A lane of either delivery.
@@ -257,6 +257,15 @@ impl Kind {
     #[must_use]
     pub fn commit_map(&self, serial: u64) -> Option<&[u8]> {
         both!(self.commit_map(serial))
+    }
+
+    /// As [`Lane::commit_letters`].
+    #[must_use]
+    pub fn commit_letters(&self, serial: u64) -> Vec<Letter> {
+        match self {
+            Self::Competing(lane) => lane.commit_letters(serial).to_vec(),
+            Self::Broadcast(lane) => lane.commit_letters(serial),
+        }
     }
 
     /// As [`Lane::confirm`].

@@ -6,6 +6,7 @@
 
 use crate::{
     Effect, Epoch, Generation, MapStart, Offset, OffsetRange, Policy, Position, Return, Time,
+    atomic::{Letters, Plan},
     breaker::Gauge,
     commit::Commits,
     confirm::Confirmations,
@@ -99,6 +100,8 @@ pub struct Lane {
     pub(crate) maps: Maps,
     /// Who waits for it.
     pub(crate) confirmations: Confirmations,
+    /// Exactly once: the dead letters that go with it.
+    pub(crate) letters: Letters,
     /// Deliveries that ended without settling their record.
     pub(crate) ended: Ended,
     /// Records below the floor that were not acked.
@@ -146,6 +149,7 @@ impl Lane {
             commits: Commits::new(start.position, start.committed),
             maps: Maps::new(most_bytes, topic, doubt),
             confirmations: Confirmations::default(),
+            letters: Letters::default(),
             ended: Ended::default(),
             refusals: Refusals::default(),
             jitter: Jitter::new(start.seed),
@@ -161,8 +165,13 @@ impl Lane {
 
     /// Takes the answer to [`Effect::Commit`] number `serial`. The last one of a drain
     /// is answered when the lane is done; then it only ends waits for confirmation.
+    /// Of a commit with [letters](Self::commit_letters) only a known outcome is an
+    /// answer: `Failed` means that Kafka has none of them.
     pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
         if self.commits.answered(serial, outcome) {
+            if self.phase != Phase::Done {
+                self.letters_answered(serial, outcome);
+            }
             if outcome == CommitOutcome::MetadataTooLarge && self.phase != Phase::Done {
                 let most_bytes = self.maps.shrink();
                 self.effects.push(Effect::MapRefused { most_bytes });
@@ -278,19 +287,22 @@ impl Lane {
     /// it would cover less than has been confirmed (L12).
     fn ask_commit(&mut self, floor: Position) -> bool {
         let was_alone = self.maps.is_alone();
-        let (map, covered) = self.map_for(floor);
+        let Plan {
+            position,
+            map,
+            covered,
+            letters,
+        } = self.plan_commit(floor);
         if Some(covered) < self.confirmations.bound() {
             return false;
         }
-        let fingerprint = map.as_ref().map_or(0, |map| maps::fingerprint(&map.bytes));
-        match self.commits.ask(floor, fingerprint, covered) {
+        let fingerprint = maps::fingerprint_of(map.as_ref());
+        match self.commits.ask(position, fingerprint, covered) {
             Some(serial) => {
+                self.note_riding(serial, letters);
                 self.note_asked(serial, covered);
                 self.keep_map(serial, map);
-                self.effects.push(Effect::Commit {
-                    position: floor,
-                    serial,
-                });
+                self.effects.push(Effect::Commit { position, serial });
                 true
             }
             // The position alone was nothing new; the smaller map is.
@@ -311,11 +323,15 @@ impl Lane {
             return;
         };
         let counts = self.window.counts();
-        if now < deadline && counts.in_flight + counts.dead_lettering > 0 {
+        if now < deadline && (counts.in_flight > 0 || self.drain_awaits_letters()) {
             return;
         }
         self.take_back_all();
-        if let Some(floor) = self.floor().filter(|floor| self.commits.has_last(*floor)) {
+        // Beside letters of which nobody knows yet whether Kafka has them nothing true
+        // can be said of them.
+        if !self.letters.are_riding()
+            && let Some(floor) = self.floor().filter(|floor| self.commits.has_last(*floor))
+        {
             self.ask_commit(floor);
         }
         self.phase = Phase::Done;

@@ -107,6 +107,23 @@
 //! - [`confirm`](Lane::confirm) waits until a successful commit covers what was decided.
 //!   After that no commit is made that covers less: it waits for the floor instead.
 //!
+//! # Exactly once
+//!
+//! With [`Policy::exactly_once`] no dead letter is asked for by itself. Given-up records
+//! wait for the next commit, whose position and map say what they would if those were
+//! settled, and [`Lane::commit_letters`] names them: the dead letters and the commit are
+//! stored together or not at all, and the answer settles all of them or none.
+//!
+//! - A record that begins to wait makes a commit due at once, as after a durable verdict.
+//! - Only letters go that the commit's position or map covers; without a map, those
+//!   below the floor as it is then. The others wait for it.
+//! - An answer must be the truth: while it is not known whether Kafka has a commit with
+//!   letters, no other commit is asked for, not even at the end of a drain.
+//! - After a failure at most half as many go, and what else there is to commit goes
+//!   first. Stored letters stay covered, as what has been confirmed does.
+//! - [`DeadLetterOutcome::Failed`] sets one letter aside for its backoff, whose record
+//!   is not at hand.
+//!
 //! # Lane order
 //!
 //! With [`Order::Lane`] only one subscriber has records of the lane at a time. Which one
@@ -163,6 +180,7 @@
 //! The numbered rules are in [`invariants`].
 
 mod ackmap;
+mod atomic;
 mod breaker;
 mod broadcast;
 mod commit;
@@ -194,6 +212,7 @@ mod view;
 mod window;
 
 pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
+pub use atomic::Letter;
 pub use breaker::{Breaker, Ratio, Trip};
 pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
 pub use confirm::{Confirmation, Confirmed};

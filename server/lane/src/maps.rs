@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    AckMap, Counters, Doubt, Encoded, Epoch, Lane, MIN_MAP_BYTES, OffsetRange, Position, ackmap,
+    AckMap, Counters, Doubt, Encoded, Epoch, Lane, Letter, MIN_MAP_BYTES, OffsetRange, Position,
+    ackmap, atomic,
     slot::{Outcome, Slot, State},
 };
 
@@ -77,6 +78,11 @@ impl Maps {
     /// Whether the next commit goes without a map, whatever it would say.
     pub(crate) const fn is_alone(&self) -> bool {
         self.alone
+    }
+
+    /// The same, once.
+    pub(crate) const fn take_alone(&mut self) -> bool {
+        std::mem::replace(&mut self.alone, false)
     }
 
     pub(crate) fn note_settled(&mut self, range: OffsetRange) {
@@ -171,13 +177,19 @@ impl Lane {
         }
     }
 
-    /// The map to commit with `floor`, if one is to be; and below what everything
-    /// settled is known to Kafka then.
-    pub(crate) fn map_for(&mut self, floor: Position) -> (Option<Encoded>, Position) {
-        if !self.maps.are_on() || std::mem::take(&mut self.maps.alone) {
+    /// The map to commit with `floor`, if one is to be and the position does not go
+    /// `alone`; and below what everything settled is known to Kafka then. `letters`, in
+    /// offset order, count as settled.
+    pub(crate) fn map_for(
+        &self,
+        floor: Position,
+        alone: bool,
+        letters: &[Letter],
+    ) -> (Option<Encoded>, Position) {
+        if !self.maps.are_on() || alone {
             return (None, floor);
         }
-        match self.ack_map(floor).encode(self.maps.most) {
+        match self.ack_map(floor, letters).encode(self.maps.most) {
             Some(encoded) => {
                 let covered = encoded.covered.max(floor);
                 (Some(encoded), covered)
@@ -193,7 +205,7 @@ impl Lane {
         asked.extend(map.map(|map| (serial, map.bytes)));
     }
 
-    fn ack_map(&self, floor: Position) -> AckMap {
+    fn ack_map(&self, floor: Position, letters: &[Letter]) -> AckMap {
         let mut map = AckMap::empty(floor, self.epoch, self.maps.topic);
         for (run, slot) in self.window.runs() {
             let Some(range) = run.at_or_above(floor) else {
@@ -201,8 +213,14 @@ impl Lane {
             };
             if matches!(slot.state, State::Settled { .. }) {
                 add_settled(&mut map.settled, range);
-            } else if slot.deliveries > 0 || slot.attempts > 0 {
-                add_tried(&mut map.counters, range, slot);
+                continue;
+            }
+            for (part, is_letter) in atomic::parts(range, letters) {
+                if is_letter {
+                    add_settled(&mut map.settled, part);
+                } else if slot.deliveries > 0 || slot.attempts > 0 {
+                    add_tried(&mut map.counters, part, slot);
+                }
             }
         }
         map
@@ -251,6 +269,11 @@ fn add_tried(tried: &mut Vec<Counters>, range: OffsetRange, slot: Slot) {
     } else {
         tried.push(next);
     }
+}
+
+/// The fingerprint of a map; 0 for none.
+pub(crate) fn fingerprint_of(map: Option<&Encoded>) -> u64 {
+    map.map_or(0, |map| fingerprint(&map.bytes))
 }
 
 /// Tells maps apart, never 0 (FNV-1a). Equal ones are not committed twice.

@@ -120,4 +120,7 @@ pub struct Policy {
     pub commit_interval: Duration,
     /// Settlements after which a commit does not wait for the interval.
     pub commit_settlements: u64,
+    /// Dead letters are stored by the commits that say that their records are settled:
+    /// see [`Lane::commit_letters`](crate::Lane::commit_letters).
+    pub exactly_once: bool,
 }

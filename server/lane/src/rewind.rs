@@ -223,6 +223,7 @@ mod tests {
             },
             commit_interval: Duration::ZERO,
             commit_settlements: 1,
+            exactly_once: false,
         };
         let start = Start {
             generation: Generation(1),

@@ -5,7 +5,7 @@
 
 use crate::{
     Cause, DeadLetterOutcome, Effect, Lane, Offset, OffsetRange, OnReject, OnUnwritten, Order,
-    Position, Subscriber, Time,
+    Position, Subscriber, Time, atomic,
     lane::Phase,
     slot::{Outcome, Slot, State},
 };
@@ -20,6 +20,10 @@ impl Lane {
         outcome: DeadLetterOutcome,
     ) -> Option<Cause> {
         if self.phase == Phase::Done {
+            return None;
+        }
+        if self.policy.exactly_once {
+            self.handle_letter_apart(now, offset, outcome);
             return None;
         }
         let mut settled = None;
@@ -199,9 +203,11 @@ impl Lane {
                 parked,
             }),
         );
-        let attempts = slot
-            .attempts
-            .saturating_add(u32::from(cause == Cause::Rejected));
+        if self.policy.exactly_once {
+            self.await_commit();
+            return;
+        }
+        let attempts = atomic::attempts(slot, cause);
         for offset in (range.first().get()..range.end().get()).map(Offset::new) {
             let deliveries = slot.deliveries;
             self.effects.push(Effect::DeadLetter {
@@ -215,9 +221,18 @@ impl Lane {
 
     /// The records of `range` need nothing more.
     pub(crate) fn settle(&mut self, range: OffsetRange, outcome: Outcome) {
+        self.commits.settled(range.len(), self.maps.are_on());
+        self.end_records(range, outcome);
+    }
+
+    /// The same of given-up records that Kafka knows of already.
+    pub(crate) fn settle_told(&mut self, range: OffsetRange) {
+        self.end_records(range, Outcome::Refused);
+    }
+
+    fn end_records(&mut self, range: OffsetRange, outcome: Outcome) {
         self.effects.settled(range);
         self.keys.settled(range);
-        self.commits.settled(range.len(), self.maps.are_on());
         self.maps.note_settled(range);
         self.confirmations.look();
         if outcome == Outcome::Acked {

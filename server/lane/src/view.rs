@@ -209,13 +209,21 @@ impl Lane {
         if let Some(trip) = self.gauge.trip() {
             return Some(Stop::Breaker { trip });
         }
-        let (offset, _) = self.window.lowest_failing()?;
+        if !self.is_stopped() {
+            return None;
+        }
+        let failing = self.window.lowest_failing().map(|(offset, _)| offset);
+        let offset = failing.or_else(|| self.window.lowest_dead_lettering())?;
         Some(Stop::DeadLetter { offset })
     }
 
     /// As [`Self::stop`], without looking for the record.
     pub(crate) const fn is_stopped(&self) -> bool {
-        self.gauge.trip().is_some() || self.window.counts().failing > 0
+        let counts = self.window.counts();
+        let waiting = counts.given_up - counts.refused - counts.held;
+        self.gauge.trip().is_some()
+            || counts.failing > 0
+            || (self.letters.are_failing() && waiting > 0)
     }
 
     /// Whether a drain has begun, or ended.

@@ -215,9 +215,23 @@ impl Window {
     /// The lowest record whose dead letter could not be written and for which the lane
     /// waits, and when it is tried again.
     pub(crate) fn lowest_failing(&self) -> Option<(Offset, Option<Time>)> {
-        let mut given_up = self.given_up.iter().filter_map(|&at| self.run_from(at));
-        let (run, slot) = given_up.find(|(_, slot)| slot.state.is_failing())?;
+        let (run, slot) = self
+            .given_up_runs()
+            .find(|(_, slot)| slot.state.is_failing())?;
         Some((run.first(), slot.state.timer()))
+    }
+
+    /// The lowest record that waits for its dead letter.
+    pub(crate) fn lowest_dead_lettering(&self) -> Option<Offset> {
+        let waits = |slot: Slot| matches!(slot.state, State::DeadLettering { .. });
+        let (run, _) = self.given_up_runs().find(|(_, slot)| waits(*slot))?;
+        Some(run.first())
+    }
+
+    /// All runs that are given up and not settled, in offset order.
+    pub(crate) fn given_up_runs(&self) -> impl Iterator<Item = (OffsetRange, Slot)> + '_ {
+        let run = |&first: &u64| self.run_from(first);
+        self.given_up.iter().filter_map(run)
     }
 
     /// The run whose time has come at `now`.

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use crate::{
     Gateway,
     config::{self, Config},
+    fail,
     telemetry::logs,
 };
 
@@ -37,6 +38,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     let config = config::load(&args.config, config::environment())?;
     logs::init(&config.log)?;
     info!(version = env!("CARGO_PKG_VERSION"), config = %args.config.display(), "starting");
+    fail::arm();
     for (part, settings) in config.effective() {
         info!(part, settings, "effective configuration");
     }

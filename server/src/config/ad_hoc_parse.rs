@@ -138,6 +138,12 @@ fn sampled(
         checks::memory(&mut inner, memory);
     }
     checks::revoke_drain(&mut inner);
+    let retry = &options::DEAD_LETTER_RETRY_TOPIC;
+    if inner.given(retry, NAME).is_some() {
+        let why = "would be read by every ad hoc subscription, each of which would get what was \
+                   put back for another: declare a subscription to have one";
+        inner.refuse(retry, NAME, why);
+    }
     let sound = inner.problems.is_empty();
     for mut problem in inner.problems {
         if let Some(rest) = problem.key.strip_prefix(KEY) {

@@ -15,6 +15,10 @@ use super::{
     value,
 };
 
+mod retry;
+
+pub(super) use self::retry::{retry_topic, retry_topics};
+
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL_MS: u128 = 300_000;
 
@@ -122,20 +126,6 @@ struct Reading<'a> {
 
 /// Two readings of one topic in one group would take each other's records.
 pub(super) fn overlaps(reader: &mut Reader<'_>, clusters: &[Option<Cluster>]) {
-    let same_cluster = |a: &str, b: &str| {
-        let brokers = |name: &str| -> BTreeSet<&str> {
-            let cluster = clusters
-                .iter()
-                .flatten()
-                .find(|cluster| cluster.name == name);
-            cluster
-                .iter()
-                .flat_map(|cluster| &cluster.bootstrap)
-                .map(String::as_str)
-                .collect()
-        };
-        a == b || !brokers(a).is_disjoint(&brokers(b))
-    };
     let mut earlier: Vec<Reading<'_>> = Vec::new();
     for name in reader.names("subscriptions") {
         let text = |node: &Node, spec: &Spec| value::text(node, spec).map(str::to_owned);
@@ -149,7 +139,7 @@ pub(super) fn overlaps(reader: &mut Reader<'_>, clusters: &[Option<Cluster>]) {
             let shared = topics.iter().find(|topic| other.topics.contains(topic));
             if let Some(topic) = shared
                 && group == other.group
-                && same_cluster(&cluster, &other.cluster)
+                && same_cluster(clusters, &cluster, &other.cluster)
             {
                 let why = format!(
                     "is the group of subscription {} too, which also reads {topic} on the same \
@@ -167,6 +157,22 @@ pub(super) fn overlaps(reader: &mut Reader<'_>, clusters: &[Option<Cluster>]) {
             topics,
         });
     }
+}
+
+/// Whether two names mean the same cluster, as those do that have a broker in common.
+fn same_cluster(clusters: &[Option<Cluster>], a: &str, b: &str) -> bool {
+    let brokers = |name: &str| -> BTreeSet<&str> {
+        let cluster = clusters
+            .iter()
+            .flatten()
+            .find(|cluster| cluster.name == name);
+        cluster
+            .iter()
+            .flat_map(|cluster| &cluster.bootstrap)
+            .map(String::as_str)
+            .collect()
+    };
+    a == b || !brokers(a).is_disjoint(&brokers(b))
 }
 
 /// Dead letters have a topic, are wanted, and do not come round again.

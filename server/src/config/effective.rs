@@ -166,6 +166,9 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
     settings.extend(intake(&subscription.intake));
     if let Some(dead_letter) = &subscription.dead_letter {
         settings.push(("dead_letter.topic", dead_letter.topic.clone()));
+        if let Some(retry_topic) = &dead_letter.retry_topic {
+            settings.push(("dead_letter.retry_topic", retry_topic.clone()));
+        }
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
         settings.extend(unwritten(policy));
         settings.push((

@@ -233,6 +233,9 @@ options! {
     BREAKER_WINDOW = "subscriptions.*.dead_letter.breaker.window",
         Kind::Integer { min: 2, max: 10_000, unit: "records" }, Need::Default("100"),
         "Records, acked or given up, of which that part is taken; with fewer nothing is concluded.";
+    DEAD_LETTER_RETRY_TOPIC = "subscriptions.*.dead_letter.retry_topic", Kind::Text("a topic name"),
+        Need::Optional, "Where `ackgate dlq redrive` puts dead letters back, on the same cluster; read \
+         beside `topics`, always from its beginning. A topic of this subscription alone.";
     DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
         Need::Default("\"1s\""),
         "Upper bound of the first delay before a dead letter that could not be written is tried again.";

@@ -36,6 +36,7 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     }
     checks::revoke_drain(reader);
     checks::overlaps(reader, &clusters);
+    checks::retry_topics(reader, &clusters);
     let ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
 
     Some(Config {

@@ -102,11 +102,26 @@ pub struct Lease {
 pub struct DeadLetter {
     /// The topic, on the subscription's cluster.
     pub topic: String,
+    /// Where dead letters are put back to be read again, beside the sources.
+    pub retry_topic: Option<String>,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
 }
 
 impl Subscription {
+    /// The topic that its dead letters are put back into, if it has one.
+    #[must_use]
+    pub fn retry_topic(&self) -> Option<&str> {
+        self.dead_letter.as_ref()?.retry_topic.as_deref()
+    }
+
+    /// Everything that is read: its topics, then its retry topic.
+    #[must_use]
+    pub fn reads(&self) -> Vec<String> {
+        let retry = self.retry_topic().map(str::to_owned);
+        self.topics.iter().cloned().chain(retry).collect()
+    }
+
     /// The terms on which a lane belongs to one subscriber; `None` where any of them
     /// may get any record.
     #[must_use]
@@ -171,10 +186,12 @@ impl fmt::Debug for DeadLetter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             topic,
+            retry_topic,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
+            .field("retry_topic", retry_topic)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

@@ -38,11 +38,16 @@ pub(super) fn subscription(
     let dead_letter_topic = reader.read(&options::DEAD_LETTER_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
     });
+    let retry_topic = reader.read(&options::DEAD_LETTER_RETRY_TOPIC, name, |node, spec| {
+        topic(value::text(node, spec)?).map(str::to_owned)
+    });
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
+    checks::retry_topic(reader, name, topics.as_deref());
     let producer_properties = producer_properties?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
+        retry_topic,
         producer_properties,
     });
     Some(Subscription {
@@ -170,6 +175,7 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         },
         commit_interval: commit_interval?,
         commit_settlements: commit_settlements?,
+        exactly_once: false,
     })
 }
 

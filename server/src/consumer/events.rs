@@ -104,7 +104,7 @@ impl Driver {
                          is delivered again"
                     );
                 }
-                if (looked_up && !committed) || anew.is_some() {
+                if (looked_up && !committed && !entry.retry) || anew.is_some() {
                     entry.lane.commit_start(now);
                 }
                 if let Some(deadline) = self.stopping {

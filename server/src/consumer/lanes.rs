@@ -35,6 +35,8 @@ pub(super) struct Note {
 pub(super) struct Entry {
     pub(super) lane: Kind,
     pub(super) partition: TopicPartition,
+    /// Whether its records were put back from the dead-letter topic.
+    pub(super) retry: bool,
     /// The number that verdicts name it by.
     number: u64,
     /// Whose the lane is, where it belongs to one subscriber at a time.
@@ -215,6 +217,7 @@ impl Lanes {
         let number = self.numbers.next();
         let entry = Entry {
             lane,
+            retry: subscription.retry_topic() == Some(&*assigned.partition.topic),
             partition: assigned.partition,
             number,
             lease: leased.then(Lease::default),

@@ -10,7 +10,10 @@ use super::{
     driver::Driver,
     mutation::{self, Mutation},
 };
-use crate::broker::{self, ErrorKind, Placed};
+use crate::{
+    broker::{self, ErrorKind, Placed},
+    fail,
+};
 
 impl Driver {
     pub(super) fn dead_letter(&mut self, now: Time, generation: Generation, given_up: &GivenUp) {
@@ -39,7 +42,10 @@ impl Driver {
         }
         self.letters.push(Box::pin(async move {
             let spare = letter.clone();
-            let mut result = producer.produce(letter).await;
+            fail::point("dead-letter.before-write");
+            let written = producer.produce(letter);
+            fail::point("dead-letter.enqueued");
+            let mut result = written.await;
             if result
                 .as_ref()
                 .is_err_and(|error| error.kind == ErrorKind::TooLarge)
@@ -70,6 +76,7 @@ impl Driver {
         };
         match result {
             Ok(_placed) => {
+                fail::point("dead-letter.confirmed");
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
@@ -79,6 +86,7 @@ impl Driver {
                 if let Some(cause) = settled {
                     self.tally.given_up(cause);
                 }
+                fail::point("dead-letter.settled");
             }
             Err(error) => {
                 entry.letter_error = Some(error.to_string());

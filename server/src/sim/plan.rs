@@ -142,6 +142,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         cohort_grace: Duration::from_millis(dice.pick(&[0, 0, 0, 2000])),
         min_subscribers: dice.pick(&[1, 1, 1, 2]),
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
+            retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             producer_properties: Vec::new(),
         }),
@@ -177,5 +178,6 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         },
         commit_interval: dice.ms(50, 2000),
         commit_settlements: dice.between(1, 50),
+        exactly_once: false,
     }
 }

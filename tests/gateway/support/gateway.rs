@@ -4,6 +4,7 @@ use std::{
     fmt::Write as _,
     fs,
     net::{SocketAddr, TcpListener},
+    os::unix::process::ExitStatusExt as _,
     path::PathBuf,
     process::{Command, ExitStatus},
     time::Duration,
@@ -130,33 +131,66 @@ impl Gateway {
         subscriptions: &[Subscription],
         top: &str,
     ) -> Self {
+        let mut gateway = Self::launch(stage, subscriptions, top, None);
+        gateway.listens().await;
+        gateway
+    }
+
+    /// Starts a gateway that dies at a point of `server/src/fail.rs`, as `name` or, at a
+    /// later pass, `name:n`.
+    pub(crate) async fn start_to_die_at(
+        stage: &Stage,
+        subscriptions: &[Subscription],
+        top: &str,
+        point: &str,
+    ) -> Self {
+        let mut gateway = Self::launch(stage, subscriptions, top, Some(point));
+        gateway.listens().await;
+        assert!(
+            gateway.log().contains("fail points are compiled in"),
+            "this program has no fail points: cargo build -p ackgate --features fail-points"
+        );
+        gateway
+    }
+
+    /// Waits until it has died at its fail point.
+    pub(crate) async fn dies(&mut self) {
+        let status = self.process.end().await;
+        assert_eq!(status.signal(), Some(9), "it ended with {status}");
+    }
+
+    fn launch(
+        stage: &Stage,
+        subscriptions: &[Subscription],
+        top: &str,
+        point: Option<&str>,
+    ) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let file = render(address, &stage.broker.bootstrap(), subscriptions, top);
         let config = stage
             .folder()
             .join(format!("gateway-{}.toml", address.port()));
         fs::write(&config, file).expect("the configuration can be written");
-        let process = serve(&config);
-        let mut gateway = Self {
+        let process = serve(&config, point);
+        Self {
             address,
             config,
             process,
-        };
-        gateway.listens().await;
-        gateway
+        }
     }
 
     /// Kills it and starts it again with the same configuration.
     pub(crate) async fn kill_and_restart(&mut self) {
         self.process.kill();
-        self.process = serve(&self.config);
+        self.process = serve(&self.config, None);
         self.listens().await;
     }
 
-    /// Starts it again with the same configuration after it has ended.
+    /// Starts it again with the same configuration after it has ended, without a fail
+    /// point.
     pub(crate) async fn restart(&mut self) {
         self.process.end().await;
-        self.process = serve(&self.config);
+        self.process = serve(&self.config, None);
         self.listens().await;
     }
 
@@ -217,9 +251,12 @@ impl Gateway {
     }
 }
 
-fn serve(config: &PathBuf) -> Process {
+fn serve(config: &PathBuf, point: Option<&str>) -> Process {
     let mut command = Command::new(ackgate());
     command.arg("serve").arg("--config").arg(config);
+    if let Some(point) = point {
+        command.env("ACKGATE_FAIL_POINT", point);
+    }
     Process::start("ackgate serve", &mut command)
 }
 

@@ -157,8 +157,8 @@ fn keep(
 }
 
 /// The `ackgate` program: what `ACKGATE_BIN` names, or the one beside this test.
-/// `cargo test` builds it; a run of this test alone may find it missing or older
-/// than its source, and then builds it.
+/// `cargo test` builds it; a run of this test alone may find it missing, older than
+/// its source or without fail points, and then builds it.
 pub(crate) fn ackgate() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -169,11 +169,20 @@ pub(crate) fn ackgate() -> &'static Path {
         let deps = test.parent().expect("a test lies in a folder");
         let profile = deps.parent().expect("deps lies in the profile's folder");
         let program = profile.join("ackgate");
-        if modified(&program) < newest_source() {
+        if modified(&program) < newest_source() || !has_fail_points(&program) {
             build(profile);
         }
         program
     })
+}
+
+/// Whether it was built for tests: plain `cargo build` leaves one here that was not.
+fn has_fail_points(program: &Path) -> bool {
+    let found = Command::new("grep")
+        .args(["--quiet", "--text", "ACKGATE_FAIL_POINT"])
+        .arg(program)
+        .status();
+    found.expect("grep can be run").success()
 }
 
 fn build(profile: &Path) {
@@ -186,6 +195,8 @@ fn build(profile: &Path) {
         "ackgate",
         "--bin",
         "ackgate",
+        "--features",
+        "fail-points",
     ]);
     command.arg("--target-dir").arg(
         profile

@@ -273,6 +273,16 @@ impl Stream {
             .await;
     }
 
+    /// Sends one verdict and does not wait for its answer.
+    pub(crate) async fn tell(&mut self, record: &Received, outcome: Outcome) {
+        self.sequence += 1;
+        let settle = Settle {
+            sequence: self.sequence,
+            verdicts: vec![record.verdict(outcome)],
+        };
+        self.send(Request::Settle(settle)).await;
+    }
+
     /// Waits for the answer with this number.
     pub(crate) async fn answer(&mut self, sequence: u64) -> Settled {
         loop {

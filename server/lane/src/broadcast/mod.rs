@@ -64,8 +64,8 @@ use std::{
 pub use self::{members::Joined, share::Debt, tally::Counts};
 use self::{share::Share, tally::Tally};
 use crate::{
-    Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Offset,
-    OffsetRange, Order, Policy, Start, Subscriber, Time,
+    Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Letter,
+    Offset, OffsetRange, Order, Policy, Start, Subscriber, Time,
 };
 
 /// Who has all records of the trunk: nobody, but a lane knows only holders.
@@ -169,6 +169,23 @@ impl Broadcast {
     #[must_use]
     pub fn commit_map(&self, serial: u64) -> Option<&[u8]> {
         self.trunk.commit_map(serial)
+    }
+
+    /// As [`Lane::commit_letters`]; each tells of its first refusal.
+    #[must_use]
+    pub fn commit_letters(&self, serial: u64) -> Vec<Letter> {
+        let letters = self.trunk.commit_letters(serial).iter();
+        letters
+            .map(|letter| match self.tally.refusal(letter.offset) {
+                Some(refusal) => Letter {
+                    offset: letter.offset,
+                    cause: refusal.cause,
+                    attempts: refusal.attempts,
+                    deliveries: refusal.deliveries,
+                },
+                None => *letter,
+            })
+            .collect()
     }
 
     /// As [`Lane::confirm`]: a record is settled once everybody has answered for it,

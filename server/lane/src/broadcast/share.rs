@@ -54,6 +54,7 @@ impl Share {
             // Commits are the trunk's; a share never comes to ask.
             commit_interval: Duration::MAX,
             commit_settlements: u64::MAX,
+            exactly_once: false,
             ..policy
         };
         let (generation, epoch) = of;

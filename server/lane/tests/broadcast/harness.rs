@@ -66,6 +66,7 @@ impl Harness {
             },
             commit_interval: Duration::from_millis(100),
             commit_settlements: 5,
+            exactly_once: false,
         };
         let sharing = Sharing {
             cut_off_after: None,

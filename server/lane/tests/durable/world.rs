@@ -39,6 +39,7 @@ fn policy(order: Order) -> Policy {
         },
         commit_interval: Duration::from_millis(500),
         commit_settlements: 50,
+        exactly_once: false,
     }
 }
 

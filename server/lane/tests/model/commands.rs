@@ -221,8 +221,8 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
     let on_reject = prop_oneof![6 => Just(OnReject::DeadLetter), 1 => Just(OnReject::Drop), 1 => Just(OnReject::Hold)];
     let tries = 1..3_u32;
     let on_unwritten = prop_oneof![
-        2 => Just(OnUnwritten::Block),
-        1 => tries.clone().prop_map(|tries| OnUnwritten::Park { tries }),
+        3 => Just(OnUnwritten::Block),
+        2 => tries.clone().prop_map(|tries| OnUnwritten::Park { tries }),
         2 => tries.prop_map(|tries| OnUnwritten::Discard { tries }),
     ];
     let ratio = (300..=1000_u16, 2..8_u32).prop_map(|(part, of)| Ratio { part, of });
@@ -240,6 +240,7 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
         3..24_u32,
         8..48_u64,
         2..40_u64,
+        prop::bool::weighted(0.6),
     )
         .prop_map(
             |(
@@ -251,6 +252,7 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
                 records,
                 span,
                 commit_settlements,
+                exactly_once,
             )| {
                 // Without jitter the reference can foretell every moment.
                 let none = Backoff {
@@ -271,6 +273,8 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
                     window: Window { records, span },
                     commit_interval: Duration::from_millis(500),
                     commit_settlements,
+                    // What is written with commits is never set aside or discarded.
+                    exactly_once: exactly_once && on_unwritten == OnUnwritten::Block,
                 }
             },
         )

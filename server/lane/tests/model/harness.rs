@@ -140,6 +140,11 @@ impl Harness {
         }
     }
 
+    /// Dead letters that went with commits.
+    pub(crate) fn letters_stored(&self) -> usize {
+        self.world.stored.len()
+    }
+
     fn spot(&self, at: Spot) -> u64 {
         let floor = self.reference.floor();
         match at {
@@ -180,7 +185,8 @@ impl Harness {
     fn reassign(&mut self) {
         let pending = self.world.commits.len();
         assert!(pending <= 2, "{pending} commits outstanding");
-        self.world.reassign();
+        let none = self.policy.exactly_once && self.generation.is_multiple_of(2);
+        self.world.reassign(none);
         self.generation += 1;
         let map = self.world.map.as_ref();
         let map = map.map(|bytes| AckMap::decode(bytes).expect("a sound map"));

@@ -55,7 +55,8 @@ proptest! {
 fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
     let (mut effects, mut answers) = (Vec::new(), Vec::new());
-    for seed in 0..700 {
+    let mut letters = 0;
+    for seed in 0..1000 {
         let policy = policies()
             .new_tree(&mut runner)
             .expect("a policy")
@@ -68,9 +69,11 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
         {
             harness.run(&command);
         }
+        letters += harness.letters_stored();
         effects.extend(harness.trace.iter().map(kind));
         answers.extend(harness.answers.iter().map(|result| format!("{result:?}")));
     }
+    assert!(letters >= 50, "{letters} letters went with commits");
     for expected in [
         "Commit",
         "Seek",

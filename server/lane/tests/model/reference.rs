@@ -1,6 +1,7 @@
 //! The lane once more, offset by offset and as plainly as possible: no runs, no
 //! indexes, no bounded memories. Its backoffs are zero, as the property's policy says.
 
+mod atomic;
 mod fates;
 mod finish;
 mod inputs;
@@ -29,6 +30,8 @@ pub(crate) enum Did {
     Skipped(u64),
     Seek(u64),
     Commit(u64),
+    /// Its dead letter goes with the commit that is asked for.
+    Rides(u64, Cause, u32, u32),
     Drained,
 }
 
@@ -114,6 +117,8 @@ pub(crate) struct Reference {
     /// What was given up (or else acked) since the breaker was last closed.
     decided: Vec<bool>,
     is_open: bool,
+    /// Exactly once: the dead letters that go with commits.
+    letters: atomic::Letters,
     did: Vec<Did>,
 }
 
@@ -140,6 +145,7 @@ impl Reference {
             asked_map: None,
             decided: Vec::new(),
             is_open: false,
+            letters: atomic::Letters::default(),
             did: Vec::new(),
         };
         if let Some(map) = map {
@@ -171,13 +177,15 @@ impl Reference {
                     .insert(offset, record(Is::Settled(Outcome::Acked), None));
             }
         }
-        self.base_map = Some(self.map());
+        self.base_map = Some(self.map(&[]));
     }
 
-    /// What the map would say now, offset by offset: `None` is settled.
-    fn map(&self) -> Map {
-        let numbers = |record: &Record| match record.is {
+    /// What the map would say if `letters` were settled, offset by offset: `None` is
+    /// settled.
+    fn map(&self, letters: &[u64]) -> Map {
+        let numbers = |offset: u64, record: &Record| match record.is {
             Is::Settled(_) => Some(None),
+            _ if letters.contains(&offset) => Some(None),
             _ if record.deliveries + record.attempts == 0 => None,
             _ => Some(Some([
                 record.attempts,
@@ -187,8 +195,8 @@ impl Reference {
             ])),
         };
         self.records
-            .range(self.floor()..)
-            .filter_map(|(&offset, record)| Some((offset, numbers(record)?)))
+            .range(self.floor_beyond(letters)..)
+            .filter_map(|(&offset, record)| Some((offset, numbers(offset, record)?)))
             .collect()
     }
 
@@ -198,10 +206,14 @@ impl Reference {
     }
 
     pub(crate) fn floor(&self) -> u64 {
-        let lowest = self
-            .records
-            .iter()
-            .find(|(_, record)| !matches!(record.is, Is::Settled(_)));
+        self.floor_beyond(&[])
+    }
+
+    /// The floor if `letters` were settled.
+    fn floor_beyond(&self, letters: &[u64]) -> u64 {
+        let lowest = self.records.iter().find(|(offset, record)| {
+            !matches!(record.is, Is::Settled(_)) && !letters.contains(offset)
+        });
         lowest.map_or(self.next, |(&offset, _)| offset.min(self.next))
     }
 

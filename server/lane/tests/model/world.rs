@@ -14,6 +14,8 @@ pub(crate) struct Commit {
     pub(crate) serial: u64,
     pub(crate) position: u64,
     pub(crate) map: Option<Vec<u8>>,
+    /// Exactly once: the dead letters that go with it.
+    pub(crate) letters: BTreeSet<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ pub(crate) struct World {
     asked: BTreeSet<u64>,
     /// The breaker is open.
     pub(crate) tripped: bool,
+    /// Exactly once: dead letters that Kafka has.
+    pub(crate) stored: BTreeSet<u64>,
     /// A seek asked for and not answered.
     pub(crate) seek: Option<u64>,
     /// Who has which record: one unit of credit each.
@@ -120,8 +124,20 @@ impl World {
         let each = |range: OffsetRange| range.first().get()..range.end().get();
         match effect {
             Effect::Commit { position, serial } => {
-                let map = lane.commit_map(serial).map(<[u8]>::to_vec);
-                vec![self.commit(serial, position.get(), map)]
+                let letters = lane.commit_letters(serial);
+                let commit = Commit {
+                    serial,
+                    position: position.get(),
+                    map: lane.commit_map(serial).map(<[u8]>::to_vec),
+                    letters: letters.iter().map(|letter| letter.offset.get()).collect(),
+                };
+                let rides = letters.iter().map(|letter| {
+                    let offset = letter.offset.get();
+                    Did::Rides(offset, letter.cause, letter.attempts, letter.deliveries)
+                });
+                let mut did: Vec<Did> = rides.collect();
+                did.push(self.commit(commit));
+                did
             }
             Effect::MapRefused { .. } => Vec::new(),
             Effect::Seek { to } => {
@@ -187,34 +203,38 @@ impl World {
         }
     }
 
-    fn commit(&mut self, serial: u64, position: u64, map: Option<Vec<u8>>) -> Did {
+    fn commit(&mut self, commit: Commit) -> Did {
+        let Commit {
+            position,
+            map,
+            letters,
+            ..
+        } = &commit;
+        let position = *position;
+        let again: Vec<_> = letters.intersection(&self.stored).collect();
+        assert!(again.is_empty(), "dead letters of {again:?} a second time");
+        let awaited = self.commits.iter().any(|other| !other.letters.is_empty());
+        assert!(!awaited, "a commit beside letters of which nobody knows");
+        let is_answered = |offset: &u64| self.answered.contains(offset) || letters.contains(offset);
         let below = self
             .log
             .range(..position)
             .chain(self.received.range(..position));
-        let missing: Vec<_> = below
-            .filter(|offset| !self.answered.contains(offset))
-            .collect();
+        let missing: Vec<_> = below.filter(|offset| !is_answered(offset)).collect();
         assert!(
             missing.is_empty(),
             "L2: commit of {position} passes {missing:?}"
         );
-        match &map {
+        match map {
             None => assert!(position > self.committed, "L1: commit of {position}"),
             Some(bytes) => {
                 assert!(position >= self.committed, "L1: commit of {position}");
                 let settled = settled(bytes, position);
-                let untrue = settled
-                    .iter()
-                    .find(|offset| !self.answered.contains(offset));
+                let untrue = settled.iter().find(|offset| !is_answered(offset));
                 assert_eq!(untrue, None, "L2: the map says more than is true");
             }
         }
-        self.commits.push(Commit {
-            serial,
-            position,
-            map,
-        });
+        self.commits.push(commit);
         Did::Commit(position)
     }
 
@@ -243,14 +263,26 @@ impl World {
         Did::Lost(offset)
     }
 
-    /// Kafka takes a commit.
+    /// Kafka takes a commit and the dead letters that go with it: it has a letter if
+    /// and only if what it has committed says that the record is settled.
     pub(crate) fn done(&mut self, commit: Commit) {
         self.committed = commit.position;
         self.map = commit.map;
+        self.answered.extend(&commit.letters);
+        self.stored.extend(&commit.letters);
+        let map = self.map.as_ref();
+        let settled = map.map_or_else(BTreeSet::new, |bytes| settled(bytes, self.committed));
+        let is_told = |offset: &u64| *offset < self.committed || settled.contains(offset);
+        let untold: Vec<_> = self.stored.iter().filter(|o| !is_told(o)).collect();
+        assert!(untold.is_empty(), "dead letters of unsettled {untold:?}");
     }
 
     /// The lane goes and comes again: only the committed position and map are left.
-    pub(crate) fn reassign(&mut self) {
+    /// Commits under way have been taken, or `none` of them.
+    pub(crate) fn reassign(&mut self, none: bool) {
+        if none {
+            self.commits.clear();
+        }
         for commit in std::mem::take(&mut self.commits) {
             assert!(self.committed <= commit.position, "L1");
             self.done(commit);

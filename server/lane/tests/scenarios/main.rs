@@ -9,6 +9,7 @@
 )]
 
 mod ack_map;
+mod atomic;
 mod breaker;
 mod broadcast;
 mod commit;

@@ -57,6 +57,7 @@ pub(crate) fn policy() -> Policy {
         },
         commit_interval: Duration::from_secs(1),
         commit_settlements: 10_000,
+        exactly_once: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Dead letters that cannot be written: block, park, discard.
 
 use ackgate_lane::{
-    Cause,
+    Cause, CommitOutcome,
     DeadLetterOutcome::{Failed, Postponed, Stored},
     Effect, Hold, Offset, OnExpired, OnReject, OnUnwritten, Order, Policy, Stop,
     Verdict::Rejected,
@@ -316,4 +316,20 @@ fn held_records_are_no_dead_letters() {
     let snapshot = bench.lane.snapshot();
     assert_eq!((snapshot.dead_lettering, snapshot.stop), (0, None));
     assert!(!bench.lane.reset_breaker(bench.now));
+}
+
+#[test]
+fn block_holds_for_dead_letters_that_travel_with_commits_too() {
+    let mut bench = rejecting(Policy {
+        exactly_once: true,
+        ..policy()
+    });
+    assert_eq!(bench.effects().last(), Some(&crate::support::commit(1)));
+    assert_eq!(bench.ready_range(), Some((2, 5)), "it may succeed");
+    bench.committed(1, CommitOutcome::Failed);
+    assert_eq!((bench.lane.snapshot().stop, bench.ready()), (stop(0), None));
+    assert_eq!(bench.floor(), 0);
+    bench.until(5000).committed(1, CommitOutcome::Done);
+    assert_eq!((bench.floor(), bench.ready_range()), (1, Some((2, 5))));
+    assert_eq!(bench.lane.snapshot().stop, None);
 }

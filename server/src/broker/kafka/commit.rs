@@ -24,7 +24,10 @@ use rdkafka::{
 };
 
 use super::{error, rebalance::Context, wake::Waker};
-use crate::broker::{Commit, Error, ErrorKind, TopicPartition};
+use crate::{
+    broker::{Commit, Error, ErrorKind, TopicPartition},
+    fail,
+};
 
 /// A commit and the partition that it is for.
 pub(super) type Placed = (Commit, TopicPartition);
@@ -214,7 +217,10 @@ fn commit_topic(
             element.set_metadata(text);
         }
     }
+    fail::point("commit.before");
     consumer
         .commit(&list, CommitMode::Sync)
-        .map_err(|error| error::mapped(&error, &what()))
+        .map_err(|error| error::mapped(&error, &what()))?;
+    fail::point("commit.done");
+    Ok(())
 }

@@ -64,7 +64,8 @@ impl KafkaConnect {
             config,
             group: subscription.group.clone(),
             plan: Arc::new(Plan {
-                topics: subscription.topics.clone(),
+                topics: subscription.reads(),
+                retry: subscription.retry_topic().map(str::to_owned),
                 start: subscription.start,
                 prefetch: u64::MAX,
                 own,
@@ -99,7 +100,7 @@ impl Connect for KafkaConnect {
         let core = Core {
             lanes: Vec::new(),
             outbox: Outbox::new(events.clone(), Arc::clone(&waker)),
-            health: Health::new(&self.group),
+            health: Health::new(&self.group).without(self.plan.retry.clone()),
             commits: std::collections::BTreeMap::new(),
             committer: Committer::start(Arc::clone(&waker)).map_err(no_thread)?,
             past: Past::default(),

@@ -23,7 +23,7 @@ use super::{
     past::Past,
     prefetch::Prefetch,
     rebalance::Context,
-    start::Start,
+    start::{Begin, Start},
     stats::Stats,
 };
 use crate::{
@@ -34,7 +34,10 @@ use crate::{
 /// What a consumer works by.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// The retry topic included.
     pub(super) topics: Vec<String>,
+    /// The one of them that is read from its beginning and may be missing.
+    pub(super) retry: Option<String>,
     pub(super) start: StartAt,
     /// Bytes that may be fetched ahead.
     pub(super) prefetch: u64,
@@ -42,6 +45,16 @@ pub(super) struct Plan {
     pub(super) own: Vec<(String, String)>,
     /// How long a revoke waits for the last positions.
     pub(super) revoke_wait: Duration,
+}
+
+impl Plan {
+    /// Where lanes begin whose group has no committed position.
+    pub(super) fn begins(&self) -> Begin<'_> {
+        Begin {
+            at: self.start,
+            whole: self.retry.as_deref(),
+        }
+    }
 }
 
 /// What the thread and its callbacks share. Both run on the same thread, so the

@@ -38,6 +38,8 @@ pub(super) struct Complaint {
 #[derive(Debug)]
 pub(super) struct Health {
     group: String,
+    /// A topic that may be missing.
+    optional: Option<String>,
     state: State,
     /// Brokers may be down; asked at the next turn.
     suspicion: Option<String>,
@@ -45,6 +47,8 @@ pub(super) struct Health {
     connection: Option<String>,
     asked: Option<Instant>,
     logged: Option<Instant>,
+    /// When the missing of the optional topic was last told.
+    spared: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +71,20 @@ impl Health {
     pub(super) fn new(group: &str) -> Self {
         Self {
             group: group.to_owned(),
+            optional: None,
             state: State::Unknown,
             suspicion: None,
             connection: None,
             asked: None,
             logged: None,
+            spared: None,
         }
+    }
+
+    /// That `topic` is missing is no trouble: others are read without it.
+    pub(super) fn without(mut self, topic: Option<String>) -> Self {
+        self.optional = topic;
+        self
     }
 
     /// A broker answered.
@@ -133,7 +145,30 @@ impl Health {
                 self.suspicion = Some(detail);
                 None
             }
+            Some(Trouble::Topics) if self.is_optional(&detail) => {
+                self.spare(&detail);
+                None
+            }
             Some(trouble) => self.worsen(trouble, detail),
+        }
+    }
+
+    /// Whether a complaint is about the topic that may be missing. librdkafka names it
+    /// in its text only.
+    fn is_optional(&self, detail: &str) -> bool {
+        self.optional.as_ref().is_some_and(|topic| {
+            let mut words = detail.split([' ', '\'', '"']);
+            words.any(|word| word.trim_end_matches(':') == topic)
+        })
+    }
+
+    fn spare(&mut self, detail: &str) {
+        if self.spared.is_none_or(|told| told.elapsed() >= REMINDER) {
+            warn!(
+                group = %self.group, error = %detail,
+                "the retry topic cannot be read: nothing is redriven until it can"
+            );
+            self.spared = Some(Instant::now());
         }
     }
 
@@ -155,7 +190,7 @@ impl Health {
         if !(due && (wrong || self.suspicion.is_some())) {
             return None;
         }
-        let answer = ask(consumer, topics);
+        let answer = ask(consumer, topics, self.optional.as_deref());
         self.asked = Some(Instant::now());
         let suspicion = self.suspicion.take();
         match answer {
@@ -195,8 +230,11 @@ impl Health {
     }
 }
 
-fn ask(consumer: &BaseConsumer<Context>, topics: &[String]) -> Answer {
+fn ask(consumer: &BaseConsumer<Context>, topics: &[String], optional: Option<&str>) -> Answer {
     for topic in topics {
+        if Some(topic.as_str()) == optional {
+            continue;
+        }
         let Ok(metadata) = consumer.fetch_metadata(Some(topic), QUESTION_TIMEOUT) else {
             return Answer::Silence;
         };
@@ -236,6 +274,19 @@ mod tests {
         assert_eq!(health.complain(missing), None);
         assert_eq!(health.contact(), None);
         assert_eq!(health.joined(), None);
+    }
+
+    #[test]
+    fn missing_retry_topic_is_no_trouble_and_one_with_a_longer_name_is() {
+        let mut health = Health::new("group").without(Some("orders.retry".to_owned()));
+        let missing = |topic: &str| Complaint {
+            code: RDKafkaErrorCode::UnknownTopicOrPartition,
+            reason: format!(
+                "Subscribed topic not available: {topic}: Broker: Unknown topic or partition"
+            ),
+        };
+        assert_eq!(health.complain(missing("orders.retry")), None);
+        assert!(health.complain(missing("orders.retry2")).is_some());
     }
 
     #[test]

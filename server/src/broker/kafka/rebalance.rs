@@ -148,7 +148,7 @@ impl Context {
             Ok(Vec::new())
         } else {
             let past = &self.core.lock().past;
-            start::resolve(consumer, &lanes, self.plan.start, past, &self.inbox)
+            start::resolve(consumer, &lanes, self.plan.begins(), past, &self.inbox)
         };
         let starts = match starts {
             Ok(starts) => starts,

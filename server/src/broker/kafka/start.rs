@@ -87,6 +87,25 @@ impl Start {
     }
 }
 
+/// Where lanes begin whose group has no committed position.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin<'a> {
+    /// As the subscription says.
+    pub(super) at: StartAt,
+    /// The topic of which no record may be passed over: it begins at its oldest record.
+    pub(super) whole: Option<&'a str>,
+}
+
+impl Begin<'_> {
+    fn of(self, topic: &str) -> StartAt {
+        if self.whole == Some(topic) {
+            StartAt::Earliest
+        } else {
+            self.at
+        }
+    }
+}
+
 /// Finds the starts of `lanes`, in their order. Gives up early if the consumer is
 /// to close.
 ///
@@ -95,7 +114,7 @@ impl Start {
 pub(super) fn resolve(
     consumer: &BaseConsumer<Context>,
     lanes: &[(Arc<str>, i32)],
-    at: StartAt,
+    begins: Begin<'_>,
     past: &Past,
     inbox: &Inbox,
 ) -> Result<Vec<Start>, Error> {
@@ -128,7 +147,7 @@ pub(super) fn resolve(
         if start.is_some() {
             continue;
         }
-        let read = match at {
+        let read = match begins.of(&lane.0) {
             // Strict: only what was read here before needs no position.
             StartAt::Fail => past.of(&lane.0, lane.1).is_some(),
             StartAt::Earliest | StartAt::Latest | StartAt::Timestamp(_) => {
@@ -144,9 +163,13 @@ pub(super) fn resolve(
     let of = |picked: &[(usize, (Arc<str>, i32))]| -> Vec<(Arc<str>, i32)> {
         picked.iter().map(|(_, lane)| lane.clone()).collect()
     };
-    let begun = begin(consumer, &of(&fresh), at, given_up)?;
+    let is_whole = |(_, lane): &(usize, (Arc<str>, i32))| begins.whole == Some(&*lane.0);
+    let (whole, fresh): (Vec<_>, Vec<_>) = fresh.into_iter().partition(is_whole);
+    let begun = begin(consumer, &of(&fresh), begins.at, given_up)?;
+    let wholly = begin(consumer, &of(&whole), StartAt::Earliest, given_up)?;
     let resumed = resume(consumer, &of(&grown), past);
-    let found = fresh.iter().zip(begun).chain(grown.iter().zip(resumed));
+    let begun = fresh.iter().zip(begun).chain(whole.iter().zip(wholly));
+    let found = begun.chain(grown.iter().zip(resumed));
     for ((index, _), start) in found {
         if let Some(slot) = starts.get_mut(*index) {
             *slot = Some(start);

@@ -16,7 +16,20 @@ use crate::broker::{Assigned, Event, TopicPartition};
 
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
+/// The topic of a partition: what is numbered from [`Memory::RETRY`] on stands for
+/// partitions of another one.
+fn topic(partition: i32) -> &'static str {
+    if partition < Memory::RETRY {
+        "orders"
+    } else {
+        "orders.retry"
+    }
+}
+
 impl Memory {
+    /// The first partition of the topic `orders.retry`.
+    pub(crate) const RETRY: i32 = 1000;
+
     pub(super) async fn member(self, events: mpsc::Sender<Event>) {
         {
             let mut state = self.state.lock();
@@ -84,7 +97,7 @@ impl Memory {
                     state.lanes.insert(generation, reading);
                     Assigned {
                         partition: TopicPartition {
-                            topic: Arc::from("orders"),
+                            topic: Arc::from(topic(partition)),
                             partition,
                         },
                         generation,

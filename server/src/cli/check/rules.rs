@@ -118,7 +118,7 @@ pub(super) fn summary(config: &Config) -> String {
 pub(super) fn topics(config: &Config, cluster: &str) -> Vec<String> {
     let mut topics = BTreeSet::new();
     for subscription in of(config, cluster) {
-        topics.extend(subscription.topics.iter().cloned());
+        topics.extend(subscription.reads());
         topics.extend(
             subscription
                 .dead_letter
@@ -160,6 +160,7 @@ pub(super) fn cluster(
         findings.extend(sources(subscription, &facts));
         if let Some(dead_letter) = &subscription.dead_letter {
             findings.extend(dead_letters(subscription, dead_letter, &facts));
+            findings.extend(retry(subscription, dead_letter, &facts));
         }
     }
     findings
@@ -224,6 +225,44 @@ fn dead_letters(
         }
     }
     findings
+}
+
+/// The subscription runs without its retry topic, so nothing about it is an error.
+fn retry(
+    subscription: &Subscription,
+    dead_letter: &DeadLetter,
+    facts: &[TopicFacts],
+) -> Option<Finding> {
+    let subject = format!("subscription {}", subscription.name);
+    let topic = dead_letter.retry_topic.as_ref()?;
+    let Some(found) = find(facts, topic) else {
+        let text = format!(
+            "retry topic {topic} does not exist: nothing can be redriven until it is created"
+        );
+        return Some(Finding::warning(&subject, text));
+    };
+    if found.leaderless > 0 {
+        let text = format!(
+            "retry topic {topic}: {} of {} partitions have no leader: what was redriven there waits",
+            found.leaderless, found.partitions
+        );
+        return Some(Finding::warning(&subject, text));
+    }
+    let larger = found
+        .max_message_bytes
+        .zip(find(facts, &dead_letter.topic).and_then(|letters| letters.max_message_bytes));
+    if let Some((limit, letters)) = larger.filter(|(limit, letters)| limit < letters) {
+        let text = format!(
+            "retry topic {topic} takes messages up to {limit} bytes, and {} up to {letters}: a \
+             large dead letter could not be put back; raise max.message.bytes of {topic}",
+            dead_letter.topic
+        );
+        return Some(Finding::warning(&subject, text));
+    }
+    Some(Finding::ok(
+        &subject,
+        format!("retry topic {topic}: partitions: {}", found.partitions),
+    ))
 }
 
 /// Whether a write with acks=all would be confirmed now.

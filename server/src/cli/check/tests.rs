@@ -193,3 +193,31 @@ async fn a_probe_that_never_answers_is_given_up() {
         "{findings:?}"
     );
 }
+
+#[test]
+fn retry_topic_is_looked_at_and_its_absence_stops_nothing() {
+    let text = TEXT.replace(
+        "dead_letter.topic = \"dead\"",
+        "dead_letter.topic = \"dead\"\ndead_letter.retry_topic = \"again\"",
+    );
+    let config = config::parse(&text, Path::new("ackgate.toml"), []).unwrap();
+    assert!(rules::topics(&config, "main").contains(&"again".to_owned()));
+    let last = |facts: Option<TopicFacts>| {
+        let mut all = vec![topic("orders"), topic("bills"), topic("dead")];
+        all.extend(facts);
+        let findings = rules::cluster(&config, &config.clusters[1], Ok(all));
+        let last = findings.last().expect("there are some").clone();
+        format!("{}: {}", last.level.word(), last.text)
+    };
+    assert_eq!(
+        last(Some(topic("again"))),
+        "ok: retry topic again: partitions: 8"
+    );
+    assert!(last(None).starts_with("warning: retry topic again does not exist"));
+    let mut small = topic("again");
+    small.max_message_bytes = Some(1000);
+    assert!(last(Some(small)).contains("up to 1000 bytes, and dead up to 1048588"));
+    let mut headless = topic("again");
+    headless.leaderless = 1;
+    assert!(last(Some(headless)).starts_with("warning: retry topic again: 1 of 8"));
+}

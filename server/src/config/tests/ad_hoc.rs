@@ -89,6 +89,12 @@ fn template_keeps_the_rules_of_a_subscription() {
              written to: set on_reject = \"dead_letter\", or remove it",
         ),
         (
+            "dead_letter.retry_topic = \"retry\"",
+            "/etc/ackgate.toml:20: ad_hoc.template.dead_letter.retry_topic = \"retry\": would be \
+             read by every ad hoc subscription, each of which would get what was put back for \
+             another: declare a subscription to have one",
+        ),
+        (
             "consumer.\"enable.auto.commit\" = true",
             "/etc/ackgate.toml:20: ad_hoc.template.consumer.\"enable.auto.commit\" = true: is \
              refused: ackgate commits, and only what a verdict or a confirmed dead letter answers \

@@ -268,6 +268,53 @@ fn a_mistake_in_one_option_of_a_broadcast_hides_none_in_another() {
 }
 
 #[test]
+fn retry_topic_belongs_to_one_subscription_and_to_nothing_else() {
+    let fine = orders("dead_letter.retry_topic = 'orders.retry'");
+    let config = load_with(&fine, &[]).expect("it is valid");
+    assert_eq!(config.subscriptions[0].retry_topic(), Some("orders.retry"));
+    assert_eq!(config.subscriptions[0].reads(), ["orders", "orders.retry"]);
+    let said = |text: &str, words: &str| {
+        let all = messages(text, &[]);
+        assert!(
+            matches!(&all[..], [one] if one.contains("dead_letter.retry_topic") && one.contains(words)),
+            "{words}: {all:?}"
+        );
+    };
+    said(
+        &orders("dead_letter.retry_topic = 'orders'"),
+        "is among topics too",
+    );
+    said(
+        &orders("dead_letter.retry_topic = 'orders.dead'"),
+        "is dead_letter.topic too",
+    );
+    said(&orders("dead_letter.retry_topic = 'a b'"), "no topic name");
+    let dropping = "on_reject = 'drop'\ndead_letter.retry_topic = 'orders.retry'\n";
+    said(
+        &with("dead_letter.topic = \"orders.dead\"\n", dropping),
+        "needs dead_letter.topic",
+    );
+    let other = |lines: &str| {
+        format!(
+            "{fine}\n[subscriptions.other]\ncluster = 'main'\ngroup = 'other'\n\
+             start = 'latest'\n{lines}\n"
+        )
+    };
+    let reads = "topics = ['orders.retry']\non_reject = 'drop'";
+    said(&other(reads), "is one of the topics of subscription other");
+    let writes = "topics = ['t']\ndead_letter.topic = 'orders.retry'";
+    said(
+        &other(writes),
+        "is the dead-letter topic of subscription other",
+    );
+    let shares = "topics = ['t']\ndead_letter.topic = 'orders.dead'\n\
+                  dead_letter.retry_topic = 'orders.retry'";
+    said(&other(shares), "is the retry topic of subscription orders");
+    let own = shares.replace("retry'", "retry2'");
+    load_with(&other(&own), &[]).expect("a dead-letter topic may be shared");
+}
+
+#[test]
 fn dead_letters_need_a_topic_that_is_not_read() {
     only(
         &with("dead_letter.topic = \"orders.dead\"\n", ""),

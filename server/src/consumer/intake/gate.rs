@@ -1,10 +1,14 @@
-//! [`Gate`]: chunks of one lane whose records are too young to be handed out.
+//! [`Gate`]: chunks of one lane whose records are too young to be handed out, or are
+//! not to be before a time of their own.
 //!
 //! A record passes once it is `min_age` old by its timestamp, to the millisecond, or
 //! once it has waited `min_age` since it arrived, whichever comes first: so a producer
 //! whose clock is ahead, or a gateway's clock that steps back, delays a record by
 //! `min_age` at most (FC-114). Records pass in offset order; an older one behind a
 //! young one waits for it.
+//!
+//! A record with a time of its own passes at that time of the wall clock, however that
+//! steps; its lane's later records wait behind it, other lanes do not.
 //!
 //! **Invariant**: what is counted is what is held in memory. A part of a chunk is
 //! copied when it passes, and the whole buffer counts until its last record has.
@@ -37,6 +41,9 @@ pub(in crate::consumer) struct Gate {
 struct Held {
     chunk: Chunk,
     arrived: Time,
+    /// For each record the time before which it does not pass, in milliseconds since
+    /// the Unix epoch; `None`: their age decides.
+    not_before: Option<Vec<i64>>,
     /// Records that have passed.
     passed: usize,
 }
@@ -82,12 +89,23 @@ impl Gate {
         *self = Self::default();
     }
 
+    /// Holds records until they are old enough.
     pub(super) fn hold(&mut self, chunk: Chunk, now: Time) {
+        self.keep(chunk, now, None);
+    }
+
+    /// Holds records until the time of each, in milliseconds since the Unix epoch.
+    pub(super) fn hold_until(&mut self, chunk: Chunk, now: Time, not_before: Vec<i64>) {
+        self.keep(chunk, now, Some(not_before));
+    }
+
+    fn keep(&mut self, chunk: Chunk, now: Time, not_before: Option<Vec<i64>>) {
         self.records += chunk.records.len() as u64;
         self.bytes += chunk.bytes.len() as u64;
         self.held.push_back(Held {
             chunk,
             arrived: now,
+            not_before,
             passed: 0,
         });
     }
@@ -99,13 +117,20 @@ impl Gate {
         let front = self.held.front_mut()?;
         let waiting = front.chunk.records.get(front.passed..).unwrap_or_default();
         let waited = now.since(front.arrived);
-        let left = |record: &RecordIndex| {
+        let times = front.not_before.as_deref();
+        let left = |(at, record): (usize, &RecordIndex)| {
+            if let Some(times) = times {
+                let time = times.get(front.passed + at).copied().unwrap_or(0);
+                let left = u64::try_from(time.saturating_sub(wall_ms)).unwrap_or(0);
+                return Duration::from_millis(left);
+            }
             let age = age(record.timestamp_ms, wall_ms).map_or(min_age, |age| age.max(waited));
             min_age.saturating_sub(age)
         };
-        let old_enough = waiting.iter().take_while(|r| left(r).is_zero()).count();
+        let each = || waiting.iter().enumerate();
+        let old_enough = each().take_while(|one| left(*one).is_zero()).count();
         if old_enough == 0 {
-            let wait = waiting.first().map_or(LOOK_AGAIN, left).min(LOOK_AGAIN);
+            let wait = each().next().map_or(LOOK_AGAIN, left).min(LOOK_AGAIN);
             self.due = Some(now.after(wait));
             return None;
         }
@@ -230,6 +255,22 @@ mod tests {
         assert_eq!(offsets(gate.release(at(0), 10_000, long)), NONE);
         assert_eq!(gate.due(), Some(at(1000)));
         assert_eq!(offsets(gate.release(at(1000), 4_000_000, long)), [0]);
+    }
+
+    #[test]
+    fn records_with_a_time_of_their_own_pass_then_and_in_order() {
+        let mut gate = Gate::default();
+        // What age they have means nothing.
+        gate.hold_until(chunk(0, &[1; 3]), at(0), vec![0, 10_300, 10_100]);
+        gate.hold_until(chunk(3, &[1; 2]), at(0), vec![0, 0]);
+        let min = Duration::from_secs(3600);
+        assert_eq!(offsets(gate.release(at(0), 10_000, min)), [0]);
+        assert_eq!(offsets(gate.release(at(0), 10_000, min)), NONE);
+        assert_eq!(gate.due(), Some(at(300)));
+        assert_eq!(offsets(gate.release(at(299), 10_299, min)), NONE);
+        assert_eq!(offsets(gate.release(at(300), 10_300, min)), [1, 2]);
+        assert_eq!(offsets(gate.release(at(300), 10_300, min)), [3, 4]);
+        assert_eq!((gate.records, gate.bytes()), (0, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! the lane learns of it.
 //!
 //! ```text
-//! chunk ─► gate (min_age) ─► sift (max_age, filter, content) ─► bodies, lane
+//! chunk ─► gate (min_age, or the not-before of a redriven record) ─► sift (max_age, filter, content) ─► bodies, lane
 //! ```
 //!
 //! **Boundary**: says which records are not to be handed out and why; what becomes of
@@ -17,6 +17,7 @@
 
 mod content;
 mod gate;
+mod retry;
 mod sift;
 mod wall;
 mod wanted;
@@ -53,15 +54,21 @@ impl Driver {
     /// Takes a chunk that follows what its lane has fetched.
     pub(super) fn take_in(&mut self, now: Time, chunk: Chunk) {
         let min_age = self.parts.subscription.intake.min_age;
-        if min_age.is_zero() {
+        let generation = chunk.generation;
+        let Some(entry) = self.lanes.touch(generation) else {
+            return;
+        };
+        if entry.retry {
+            // Its age is the original record's, who redrives it has decided that it counts.
+            let not_before = retry::not_before(&chunk);
+            entry.gate.hold_until(chunk, now, not_before);
+        } else if min_age.is_zero() {
             self.pass_on(now, chunk);
             return;
-        }
-        let generation = chunk.generation;
-        if let Some(entry) = self.lanes.touch(generation) {
+        } else {
             entry.gate.hold(chunk, now);
-            self.open_gate(now, generation);
         }
+        self.open_gate(now, generation);
     }
 
     /// Passes on what has become old enough at the gate of a lane.
@@ -113,7 +120,11 @@ impl Driver {
             entry.bodies.insert(chunk);
             return;
         }
-        let sifted = sift::sift(intake, &chunk, &entry.partition, self.parts.wall.now_ms());
+        let of = sift::From {
+            partition: &entry.partition,
+            retry: entry.retry,
+        };
+        let sifted = sift::sift(intake, &chunk, of, self.parts.wall.now_ms());
         self.tally.note(now, entry, intake, &sifted);
         let mut told = 0;
         let records = &chunk.records;
@@ -223,7 +234,7 @@ impl Tally {
         wall: &Wall,
         (subscriber, range): (Subscriber, OffsetRange),
     ) -> bool {
-        let Some(max_age) = intake.max_age else {
+        let Some(max_age) = intake.max_age.filter(|_| !entry.retry) else {
             return false;
         };
         let wall = wall.now_ms();

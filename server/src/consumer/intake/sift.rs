@@ -7,11 +7,11 @@ use ackgate_proto::v1;
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::{content, is_too_old};
+use super::{content, is_too_old, retry};
 use crate::{
     broker::{Chunk, RecordIndex, TopicPartition},
     config::{Intake, OnFailure},
-    filter::{Failure, Subject},
+    filter::{Failure, Filter, Subject},
 };
 
 /// What becomes of a record that is not handed out.
@@ -41,8 +41,17 @@ pub(super) struct Sifted {
     pub(super) delivered: u64,
 }
 
+/// Where the records of a chunk were read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From<'a> {
+    pub(super) partition: &'a TopicPartition,
+    /// They were put back there from a dead-letter topic. None of them is too old then,
+    /// and a filter sees where they came from.
+    pub(super) retry: bool,
+}
+
 /// Looks at every record of `chunk`.
-pub(super) fn sift(intake: &Intake, chunk: &Chunk, of: &TopicPartition, wall_ms: i64) -> Sifted {
+pub(super) fn sift(intake: &Intake, chunk: &Chunk, of: From<'_>, wall_ms: i64) -> Sifted {
     let mut sifted = Sifted::default();
     let mut start = 0;
     for (at, record) in chunk.records.iter().enumerate() {
@@ -63,10 +72,10 @@ impl Sifted {
         intake: &Intake,
         index: &RecordIndex,
         field: Bytes,
-        of: &TopicPartition,
+        of: From<'_>,
         wall_ms: i64,
     ) -> Option<Fate> {
-        let is_old = |max_age| is_too_old(index.timestamp_ms, wall_ms, max_age);
+        let is_old = |max_age| !of.retry && is_too_old(index.timestamp_ms, wall_ms, max_age);
         if intake.max_age.is_some_and(is_old) {
             return Some(Fate::Expired);
         }
@@ -74,14 +83,9 @@ impl Sifted {
             return None;
         }
         // The gateway's own encoding: a record that it cannot read goes out as it is.
-        let record = decode(field)?;
+        let mut record = decode(field)?;
         if let Some(filter) = &intake.filter {
-            let subject = Subject {
-                topic: &of.topic,
-                partition: of.partition,
-                record: &record,
-            };
-            match filter.matches(&subject) {
+            match of.ask(filter, &mut record) {
                 Ok(true) => {}
                 Ok(false) => return Some(Fate::Filtered),
                 Err(failure) => {
@@ -111,6 +115,26 @@ impl Sifted {
             Some((run, last)) if *last == fate && run.end == at => run.end = at + 1,
             _ => self.fates.push((at..at + 1, fate)),
         }
+    }
+}
+
+impl From<'_> {
+    /// What `filter` says about the record, as it was where it came from.
+    pub(super) fn ask(self, filter: &Filter, record: &mut v1::Record) -> Result<bool, Failure> {
+        let origin = if self.retry {
+            retry::origin(record)
+        } else {
+            None
+        };
+        let (topic, partition) = match &origin {
+            Some((topic, partition)) => (topic.as_str(), *partition),
+            None => (&*self.partition.topic, self.partition.partition),
+        };
+        filter.matches(&Subject {
+            topic,
+            partition,
+            record,
+        })
     }
 }
 

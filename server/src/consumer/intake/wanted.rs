@@ -2,11 +2,11 @@
 
 use ackgate_lane::{Offset, OffsetRange, Subscriber, Time};
 
-use super::{Tally, sift::decode};
-use crate::{
-    consumer::lanes::Entry,
-    filter::{Filter, Subject},
+use super::{
+    Tally,
+    sift::{From, decode},
 };
+use crate::{consumer::lanes::Entry, filter::Filter};
 
 /// Records that are looked at in one go: others have their turn as well.
 const AT_ONCE: usize = 1024;
@@ -58,15 +58,14 @@ impl Tally {
     }
 
     fn wants(&mut self, now: Time, entry: &Entry, filter: &Filter, offset: Offset) -> bool {
-        let Some(record) = entry.bodies.record(offset).and_then(decode) else {
+        let Some(mut record) = entry.bodies.record(offset).and_then(decode) else {
             return true;
         };
-        let subject = Subject {
-            topic: &entry.partition.topic,
-            partition: entry.partition.partition,
-            record: &record,
+        let of = From {
+            partition: &entry.partition,
+            retry: entry.retry,
         };
-        filter.matches(&subject).unwrap_or_else(|failure| {
+        of.ask(filter, &mut record).unwrap_or_else(|failure| {
             self.counts.filter_failures += 1;
             if let Some(episode) = self.filter_failures.again(now) {
                 tracing::warn!(

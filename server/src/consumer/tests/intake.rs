@@ -14,6 +14,7 @@ use super::*;
 
 mod content;
 mod filter;
+mod retry;
 
 use crate::{
     broker,

@@ -70,6 +70,7 @@ fn policy(order: Order) -> Policy {
         },
         commit_interval: Duration::from_secs(1),
         commit_settlements: 1_000_000,
+        exactly_once: false,
     }
 }
 
@@ -96,6 +97,7 @@ fn configured(order: Order) -> Subscription {
         cohort_grace: Duration::ZERO,
         min_subscribers: 1,
         dead_letter: Some(DeadLetter {
+            retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             producer_properties: Vec::new(),
         }),

@@ -64,6 +64,10 @@ impl Reference {
     pub(super) fn ask_letter(&mut self, offset: u64, cause: Cause) {
         let record = self.record(offset);
         record.is = Is::Letter(cause, None);
+        if self.policy.exactly_once {
+            return self.await_commit();
+        }
+        let record = self.record(offset);
         let attempts = record.attempts + u32::from(cause == Cause::Rejected);
         let deliveries = record.deliveries;
         self.did
@@ -161,7 +165,10 @@ impl Reference {
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.is_open || self.records.values().any(|record| self.is_failing(record))
+        let waits = |record: &Record| matches!(record.is, Is::Letter(..));
+        self.is_open
+            || self.records.values().any(|record| self.is_failing(record))
+            || (self.letters.failing && self.records.values().any(waits))
     }
 
     /// An operator closes the breaker; whether it was open.

@@ -17,8 +17,8 @@ impl Reference {
         self.maybe_seek(now);
         self.maybe_commit(now);
         if let Life::Draining(deadline) = self.life {
-            let letters = self.count(|is| matches!(is, Is::Letter(_, None)));
-            if now >= deadline || self.in_flight() + letters == 0 {
+            let awaits = self.in_flight() > 0 || self.drain_awaits_letters();
+            if now >= deadline || !awaits {
                 self.end();
             }
         }
@@ -130,6 +130,7 @@ impl Reference {
         let floor = self.floor();
         let news = self.changed || floor > self.base;
         if self.asked.is_some() || !self.any || !news {
+            self.letters.hurry &= self.asked.is_some();
             self.due = None;
             return;
         }
@@ -137,24 +138,28 @@ impl Reference {
         let ticks = now.0.as_nanos() / step.as_nanos() + 1;
         let tick = Time(step * u32::try_from(ticks).expect("a short test"));
         let due = *self.due.get_or_insert(tick);
-        let early = !self.commit_failed && self.settlements >= self.policy.commit_settlements;
+        let many = self.settlements >= self.policy.commit_settlements;
+        let early = !self.commit_failed && (self.letters.hurry || many);
         if early || due <= now {
-            self.ask_commit(floor);
+            self.ask_commit();
         }
     }
 
-    fn ask_commit(&mut self, floor: u64) {
+    fn ask_commit(&mut self) {
+        let (position, map, letters, left) = self.plan();
         self.settlements = 0;
         self.due = None;
         self.commit_failed = false;
         self.changed = false;
-        let map = self.maps.then(|| self.map());
-        if floor == self.base && (map.is_none() || map == self.base_map) {
+        self.letters.hurry = false;
+        if self.is_known(position, map.as_ref()) {
             return;
         }
-        self.asked = Some(floor);
+        self.changed = left;
+        self.asked = Some(position);
         self.asked_map = map;
-        self.did.push(Did::Commit(floor));
+        self.did.push(Did::Commit(position));
+        self.ride(letters);
     }
 
     fn end(&mut self) {
@@ -166,8 +171,9 @@ impl Reference {
             }
         }
         let floor = self.floor();
-        if self.any && (self.changed || self.asked.is_some() || floor > self.base) {
-            self.ask_commit(floor);
+        let news = self.changed || self.asked.is_some() || floor > self.base;
+        if !self.are_riding() && self.any && news {
+            self.ask_commit();
         }
         self.life = Life::Done;
         self.did.push(Did::Drained);

@@ -159,8 +159,11 @@ impl Reference {
             && let Some(Is::Letter(cause, retry)) = self.is(offset)
         {
             match outcome {
+                DeadLetterOutcome::Stored if self.policy.exactly_once => {}
                 DeadLetterOutcome::Stored => self.settle(offset, Outcome::Refused),
-                DeadLetterOutcome::Failed if retry.is_none() => self.unwritten(now, offset, cause),
+                DeadLetterOutcome::Failed if retry.is_none() && !self.policy.exactly_once => {
+                    self.unwritten(now, offset, cause);
+                }
                 DeadLetterOutcome::Failed | DeadLetterOutcome::Postponed => {
                     self.record(offset).is = Is::Letter(cause, retry.or(Some(now)));
                 }
@@ -171,6 +174,9 @@ impl Reference {
 
     pub(crate) fn commit(&mut self, now: Time, position: u64, outcome: CommitOutcome) {
         self.asked = None;
+        if self.life != Life::Done {
+            self.letters_answered(outcome);
+        }
         self.commit_failed = outcome == CommitOutcome::Failed;
         if outcome == CommitOutcome::Done {
             self.base = position;

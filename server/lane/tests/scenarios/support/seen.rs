@@ -1,6 +1,6 @@
 //! What a lane under test shows and asks for.
 
-use ackgate_lane::{AckMap, CommitOutcome, Confirmed, Effect, Ready, Subscriber};
+use ackgate_lane::{AckMap, Cause, CommitOutcome, Confirmed, Effect, Ready, Subscriber};
 
 use super::{Bench, at, commit};
 
@@ -34,6 +34,23 @@ impl Bench {
         let (serial, _) = *self.asked.last()?;
         let bytes = self.lane.commit_map(serial)?;
         Some(AckMap::decode(bytes).expect("a sound map"))
+    }
+
+    /// Offsets whose dead letters go with the last commit asked for.
+    pub(crate) fn riding(&mut self) -> Vec<u64> {
+        self.note_asked();
+        let serial = self.asked.last().map_or(u64::MAX, |asked| asked.0);
+        let letters = self.lane.commit_letters(serial).iter();
+        letters.map(|letter| letter.offset.get()).collect()
+    }
+
+    /// Cause, attempts and deliveries of one of those.
+    pub(crate) fn letter(&mut self, offset: u64) -> Option<(Cause, u32, u32)> {
+        self.note_asked();
+        let (serial, _) = *self.asked.last()?;
+        let mut letters = self.lane.commit_letters(serial).iter();
+        let letter = letters.find(|letter| letter.offset.get() == offset)?;
+        Some((letter.cause, letter.attempts, letter.deliveries))
     }
 
     /// Waits of `confirm` that have ended.

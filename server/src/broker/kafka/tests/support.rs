@@ -73,6 +73,7 @@ pub(in crate::broker::kafka) fn subscription(
             },
             commit_interval: Duration::from_secs(1),
             commit_settlements: 1000,
+            exactly_once: false,
         },
         window_bytes: 1 << 26,
         batch: Batch {

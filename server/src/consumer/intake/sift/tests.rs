@@ -52,7 +52,11 @@ fn sifted(intake: &Intake, rows: &[Row<'_>]) -> Sifted {
         topic: Arc::from("orders"),
         partition: 0,
     };
-    sift(intake, &chunk(rows), &of, NOW)
+    let from = From {
+        partition: &of,
+        retry: false,
+    };
+    sift(intake, &chunk(rows), from, NOW)
 }
 
 fn every_check(on_failure: OnFailure) -> Intake {

@@ -11,8 +11,6 @@ use ackgate_lane::{CommitOutcome, DeadLetterOutcome, Generation, OffsetRange, Ti
 use super::{
     dead_letter::{self, GivenUp},
     driver::Driver,
-    handle::{NoticeKind, Outbound},
-    inputs::notice,
 };
 use crate::broker::{self, ErrorKind, Outgoing};
 
@@ -56,7 +54,7 @@ impl Driver {
         for offset in missing {
             entry
                 .lane
-                .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
+                .handle_dead_letter(now, offset, DeadLetterOutcome::Postponed);
         }
         entry.lane.handle_commit(now, serial, CommitOutcome::Failed);
         None
@@ -84,10 +82,6 @@ impl Driver {
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
-                if !entry.failed && std::mem::take(&mut entry.held) {
-                    let news = notice(entry.label(), NoticeKind::Recovered, None, "");
-                    self.subscribers.announce(&Outbound::Lane(news));
-                }
                 return;
             }
             Err(error) => error,
@@ -113,15 +107,10 @@ impl Driver {
                 letters = letters.len(),
                 count,
                 %error,
-                "dead letters and their commit not written: the lane holds and tries again"
+                "dead letters and their commit not written, and tried again"
             );
         }
-        if !std::mem::replace(&mut entry.held, true) {
-            let detail = format!("dead letter not written: {error}");
-            let at = Some(OffsetRange::one(first.offset));
-            let news = notice(entry.label(), NoticeKind::Held, at, &detail);
-            self.subscribers.announce(&Outbound::Lane(news));
-        }
+        entry.letter_error = Some(error.to_string());
     }
 }
 

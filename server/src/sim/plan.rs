@@ -175,6 +175,8 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         backoff: backoff(dice),
         on_reject,
         dead_letter_backoff: backoff(dice),
+        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: dice.count(1, 60),
             span: dice.between(10, 500),

@@ -64,6 +64,8 @@ fn policy(order: Order) -> Policy {
         backoff,
         on_reject: OnReject::DeadLetter,
         dead_letter_backoff: backoff,
+        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: 100,
             span: 10_000,

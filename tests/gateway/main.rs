@@ -29,6 +29,7 @@ mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
+mod dead_letter_copy;
 mod dead_letter_kill;
 mod delivery;
 mod exactly_once;
@@ -39,6 +40,7 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod publish;
 mod rebalance;
 mod redelivery;
 mod rolling;
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
+        dead_letter_copy::cases(),
         dead_letter_kill::cases(),
         exactly_once::cases(),
         rebalance::cases(),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        publish::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -11,8 +11,8 @@ use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Placed, Produced,
-    Producer, RecordIndex,
+    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Partitions,
+    Placed, Produced, Producer, RecordIndex,
 };
 
 mod atomic;
@@ -32,13 +32,15 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
-    /// The longest value of a letter that goes with a commit.
-    pub(crate) letter_limit: Option<usize>,
     /// What is not settled in what was committed, or was stored before: of letters that
     /// went with commits.
     pub(crate) untrue_letters: Vec<u64>,
     /// Commits take effect and are answered only when this is over.
     pub(crate) commits_hang: bool,
+    /// Bytes of key, value and headers at which a dead letter is too large.
+    pub(crate) letters_limit: Option<usize>,
+    /// Partitions of the topic of dead letters.
+    pub(crate) letters_partitions: Option<u32>,
     pub(crate) commits_fail: bool,
     /// Lanes without a committed position begin at the end.
     pub(crate) latest: bool,
@@ -161,6 +163,13 @@ impl Connect for Memory {
     }
 }
 
+fn size(record: &Outgoing) -> usize {
+    let part = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+    let headers = record.headers.iter();
+    let headers: usize = headers.map(|(name, value)| name.len() + part(value)).sum();
+    part(&record.key) + part(&record.value) + headers
+}
+
 fn is_too_large(commit: &Commit, limit: Option<usize>) -> bool {
     let size = commit.metadata.as_ref().map_or(0, |text| text.len());
     limit.is_some_and(|limit| size > limit)
@@ -264,11 +273,9 @@ impl State {
 
 impl State {
     fn too_large_letter(&self, commit: &Commit) -> Option<usize> {
-        let limit = self.letter_limit?;
-        commit.letters.iter().position(|letter| {
-            let value = letter.value.as_ref();
-            value.is_some_and(|value| value.len() > limit)
-        })
+        let limit = self.letters_limit?;
+        let mut letters = commit.letters.iter();
+        letters.position(|letter| size(letter) > limit)
     }
 }
 
@@ -347,6 +354,15 @@ impl Producer for Memory {
                     detail: "as told".to_owned(),
                 });
             }
+            if state
+                .letters_limit
+                .is_some_and(|limit| size(&record) > limit)
+            {
+                return Err(Error {
+                    kind: ErrorKind::TooLarge,
+                    detail: "too large".to_owned(),
+                });
+            }
             state.letters.push(record);
             Ok(Placed {
                 partition: 0,
@@ -354,6 +370,11 @@ impl Producer for Memory {
             })
         });
         Box::pin(std::future::ready(result))
+    }
+
+    fn partitions(&self, _topic: &str) -> Partitions {
+        let partitions = self.with(|state| state.letters_partitions);
+        Box::pin(std::future::ready(Ok(partitions)))
     }
 
     fn flushed(&self, _timeout: Duration) -> Flushed {

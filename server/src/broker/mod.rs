@@ -1,4 +1,4 @@
-//! The words in which the rest of the gateway speaks of Kafka, and the two traits
+//! The words in which the rest of the gateway speaks of Kafka, and the traits
 //! behind which every broker stands. Calls on them never block; answers come back
 //! as [`Event`]s on one bounded queue.
 //!
@@ -13,6 +13,9 @@ use tokio::sync::mpsc;
 pub mod kafka;
 #[cfg(test)]
 pub(crate) mod memory;
+mod write;
+
+pub use write::{Answers, Receipt, Unwritten, Why, Write};
 
 /// A topic and one of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +85,8 @@ pub struct Commit {
     pub serial: u64,
     /// Text to be kept with the position; without it Kafka keeps none.
     pub metadata: Option<Arc<str>>,
-    /// Exactly once: dead letters that are stored if and only if the position is.
+    /// Exactly once: dead letters that are stored if and only if the position is. A
+    /// partition beyond those of the topic stands for its remainder by their number.
     pub letters: Vec<Outgoing>,
 }
 
@@ -281,11 +285,32 @@ pub type Produced = Pin<Box<dyn Future<Output = Result<Placed, Error>> + Send>>;
 /// The answer of [`Producer::flushed`], to be awaited.
 pub type Flushed = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
+/// The answer of [`Producer::partitions`], to be awaited.
+pub type Partitions = Pin<Box<dyn Future<Output = Result<Option<u32>, Error>> + Send>>;
+
+/// The answer of [`Producer::largest`], to be awaited.
+pub type Largest = Pin<Box<dyn Future<Output = Option<u64>> + Send>>;
+
 /// Writes records with acks=all and idempotence.
 pub trait Producer: Send + Sync + fmt::Debug {
     /// Enqueues a record and resolves when Kafka has confirmed or refused it, at
     /// most the delivery timeout later.
     fn produce(&self, record: Outgoing) -> Produced;
+
+    /// How many partitions a topic has, as it was learned lately; `None`: it does not
+    /// matter here. Resolves at most a few seconds later.
+    ///
+    /// # Errors
+    /// It could not be learned: no broker answers, or there is no such topic.
+    fn partitions(&self, _topic: &str) -> Partitions {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The bytes that a topic takes in one batch; `None`: not known. Resolves at most a
+    /// few seconds later.
+    fn largest(&self, _topic: &str) -> Largest {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Resolves once every record has its answer, at most `timeout` later; then with an
     /// error.

@@ -13,6 +13,7 @@ use crate::{
 pub mod bench;
 pub mod check;
 pub mod demo;
+pub mod dlq;
 mod output;
 pub mod publish;
 pub mod serve;
@@ -48,6 +49,8 @@ pub enum Command {
     Sub(sub::Args),
     /// Write lines or files to a topic.
     Pub(publish::Args),
+    /// List, show and put back dead letters.
+    Dlq(dlq::Args),
     /// Show everything at work on an embedded broker.
     Demo(demo::Args),
     /// Measure the gateway against a direct consumer.
@@ -74,17 +77,24 @@ impl Cli {
             Command::Check(args) => Box::pin(check::run(args)).await,
             Command::Sub(args) => Box::pin(sub::run(args)).await,
             Command::Pub(args) => Box::pin(publish::run(args)).await,
+            Command::Dlq(args) => Box::pin(dlq::run(args)).await,
             Command::Demo(args) => Box::pin(demo::run(args)).await,
             Command::Bench(args) => Box::pin(bench::run(args)).await,
         }
     }
 }
 
+/// Arguments that do not fit together, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
 /// Says on standard error what went wrong, and with which code to end.
 #[must_use]
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     let (code, text) = match error.downcast_ref::<Problems>() {
         Some(problems) => (USAGE, output::problems(problems)),
+        None if error.is::<Usage>() => (USAGE, format!("error: {}", in_full(error))),
         None => (FAILED, format!("error: {}", in_full(error))),
     };
     output::complain(&text);

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 mod args;
-mod print;
+pub(super) mod print;
 mod summary;
 
 pub use args::Args;

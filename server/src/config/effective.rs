@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Batch, Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
+    Batch, Cluster, Config, Delivery, Intake, OnFailure, Publish, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
@@ -66,6 +66,7 @@ impl Config {
             ),
         ];
         parts.extend(self.clusters.iter().map(cluster));
+        parts.extend(self.publish.iter().map(publish));
         parts.extend(self.subscriptions.iter().map(subscription));
         if let Some(ad_hoc) = &self.ad_hoc {
             parts.push(("ad_hoc".to_owned(), line(&ad_hoc.settings())));
@@ -84,6 +85,25 @@ fn cluster(cluster: &Cluster) -> (String, String) {
         ("properties", properties(&cluster.properties)),
     ]);
     (format!("clusters.{}", cluster.name), settings)
+}
+
+fn publish(publish: &Publish) -> (String, String) {
+    let settings = line(&[
+        ("topics", publish.topics.join(",")),
+        ("acks", publish.acks.word().to_owned()),
+        (
+            "idempotence",
+            publish.is_idempotent(publish.acks).to_string(),
+        ),
+        ("max_record_bytes", size(publish.max_record_bytes)),
+        (
+            "max_in_flight_records",
+            publish.max_in_flight_records.to_string(),
+        ),
+        ("max_in_flight_bytes", size(publish.max_in_flight_bytes)),
+        ("producer", properties(&publish.producer_properties)),
+    ]);
+    (format!("clusters.{}.publish", publish.cluster), settings)
 }
 
 const fn on_reject(on_reject: OnReject) -> &'static str {
@@ -175,6 +195,7 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
                 settings.push(("dead_letter.transactional_id", id.clone()));
             }
         }
+        settings.extend(dead_letter.copying.settings());
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
         settings.push((
             "dead_letter.producer",

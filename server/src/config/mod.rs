@@ -27,6 +27,7 @@ mod ad_hoc;
 mod ad_hoc_parse;
 mod address;
 mod checks;
+mod copying;
 mod effective;
 mod intake;
 mod intake_parse;
@@ -38,6 +39,8 @@ mod overlay;
 mod parse;
 mod problem;
 mod properties;
+mod publish;
+mod publish_parse;
 mod reader;
 mod reference;
 mod secret;
@@ -51,10 +54,12 @@ mod wish;
 
 pub use self::{
     ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
+    copying::{Alias, Copying, Creation, LetterPartition},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
+    publish::{Acks, Publish},
     reference::reference,
     subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
     wish::{Contradiction, Wish, Wishes},
@@ -70,6 +75,9 @@ pub struct Config {
     pub listen: Listen,
     /// Kafka connections, by name.
     pub clusters: Vec<Cluster>,
+    /// What may be written through the gateway: one entry for each cluster that takes
+    /// records.
+    pub publish: Vec<Publish>,
     /// What subscribers can attach to, by name.
     pub subscriptions: Vec<Subscription>,
     /// What subscribers can open without one of those; `None`: nothing.

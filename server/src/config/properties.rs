@@ -143,6 +143,19 @@ pub(super) fn may_be_shown(name: &str) -> bool {
             .any(|ruled| *ruled == name)
 }
 
+/// Rules on one property of a producer for published records, whose acks and
+/// idempotence are options.
+pub(super) fn rule_for_publishing(name: &str, node: &Node) -> Ruling {
+    let squashed = squashed(name);
+    if squashed == IDEMPOTENCE {
+        return Ruling::Refuse("is refused: give `idempotence` of `publish`".to_owned());
+    }
+    if ACKS.contains(&squashed.as_str()) {
+        return Ruling::Refuse("is refused: give `acks` of `publish`".to_owned());
+    }
+    rule(name, node)
+}
+
 /// Rules on one property.
 pub(super) fn rule(name: &str, node: &Node) -> Ruling {
     let squashed_name = squashed(name);

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use ackgate_lane::{Order, Policy, Sharing};
 
-use super::{Intake, kafka::names};
+use super::{Copying, Intake, kafka::names};
 
 /// Where a group without a committed offset begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,8 @@ pub struct DeadLetter {
     /// How they are stored together with the commits that settle their records; `None`:
     /// before those, each by itself.
     pub exactly_once: Option<ExactlyOnce>,
+    /// What the copies carry, and where they go.
+    pub copying: Copying,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
 }
@@ -200,12 +202,14 @@ impl fmt::Debug for DeadLetter {
             topic,
             retry_topic,
             exactly_once,
+            copying,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
             .field("retry_topic", retry_topic)
             .field("exactly_once", exactly_once)
+            .field("copying", copying)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

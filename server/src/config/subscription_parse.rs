@@ -3,7 +3,8 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription, checks, intake_parse,
+    Batch, Copying, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription, checks,
+    intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
@@ -40,15 +41,18 @@ pub(super) fn subscription(
     let retry_topic = reader.read(&options::DEAD_LETTER_RETRY_TOPIC, name, |node, spec| {
         topic(value::text(node, spec)?).map(str::to_owned)
     });
+    let copying = Copying::read(reader, name);
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
     checks::retry_topic(reader, name, topics.as_deref());
-    let exactly_once = exactly_once(reader, name)?;
-    let producer_properties = producer_properties?;
+    let exactly_once = exactly_once(reader, name);
+    let (copying, producer_properties) = (copying?, producer_properties?);
+    let exactly_once = exactly_once?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
         retry_topic,
         exactly_once,
+        copying,
         producer_properties,
     });
     Some(Subscription {

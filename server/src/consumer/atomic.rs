@@ -4,7 +4,7 @@
 //! **Boundary**: which letters go with which commit is the lane's to say; that they and
 //! the commit are stored together, or not at all, is the broker's.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use ackgate_lane::{CommitOutcome, DeadLetterOutcome, Generation, OffsetRange, Time};
 
@@ -40,14 +40,16 @@ impl Driver {
             };
             let refuser = entry.lane.refusal(letter.offset);
             let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
-            let built = subscription.dead_letter.as_ref().and_then(|to| {
-                dead_letter::build(subscription, &to.topic, entry, &given_up, refuser)
-            });
+            let built = subscription
+                .dead_letter
+                .as_ref()
+                .and_then(|to| dead_letter::build(subscription, to, entry, &given_up, refuser));
+            let refusals = entry.refusals.get(&letter.offset.get());
             match built {
-                Some(built) if entry.too_large.contains(&letter.offset.get()) => {
-                    letters.push(dead_letter::headers_only(built));
-                }
-                Some(built) => letters.push(built),
+                Some(built) => letters.push(dead_letter::after_refusals(
+                    &built,
+                    refusals.copied().unwrap_or_default(),
+                )),
                 None => missing.push(letter.offset),
             }
         }
@@ -95,9 +97,20 @@ impl Driver {
         };
         match error.kind {
             ErrorKind::LetterTooLarge(index) => {
-                // It goes without key and value the next time.
-                let letter = letters.get(index);
-                entry.too_large.extend(letter.map(|of| of.offset.get()));
+                // The next time it goes in a smaller form.
+                let Some(letter) = letters.get(index) else {
+                    return;
+                };
+                let refusals = entry.refusals.entry(letter.offset.get()).or_default();
+                *refusals = refusals.saturating_add(1);
+                tracing::warn!(
+                    topic = %entry.partition.topic,
+                    partition = entry.partition.partition,
+                    offset = letter.offset.get(),
+                    refusals,
+                    %error,
+                    "a record is too large for its dead-letter topic: less of it is copied"
+                );
                 return;
             }
             // The next commit goes without the map that was too large.
@@ -125,9 +138,9 @@ impl Driver {
 }
 
 /// Forgets what is settled.
-pub(super) fn forget(too_large: &mut BTreeSet<u64>, range: OffsetRange) {
-    if !too_large.is_empty() {
+pub(super) fn forget(refusals: &mut BTreeMap<u64, u32>, range: OffsetRange) {
+    if !refusals.is_empty() {
         let (first, end) = (range.first().get(), range.end().get());
-        too_large.retain(|offset| !(first..end).contains(offset));
+        refusals.retain(|offset, _| !(first..end).contains(offset));
     }
 }

@@ -10,7 +10,8 @@ use super::{
     handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
-    metadata, mutation,
+    metadata,
+    mutation::{self, Mutation},
 };
 use crate::broker::Commit;
 
@@ -90,7 +91,7 @@ impl Driver {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
                     entry.forget_notes(range);
-                    atomic::forget(&mut entry.too_large, range);
+                    atomic::forget(&mut entry.refusals, range);
                 }
             }
             Effect::Skipped { range } => {
@@ -132,7 +133,7 @@ impl Driver {
         };
         let commit = Commit {
             generation,
-            position: mutation::position(position, entry.fetched),
+            position: mutation::position(position, serial, (entry.start, entry.fetched)),
             serial,
             metadata: entry.lane.commit_map(serial).map(metadata::write),
             letters,
@@ -261,7 +262,11 @@ impl Driver {
             }
         };
         entry.starved = false;
-        let bytes = bytes.saturating_sub(entry.granted.bytes);
+        let bytes = if mutation::is_on(Mutation::IgnoreMemory) {
+            self.parts.subscription.window_bytes
+        } else {
+            bytes.saturating_sub(entry.granted.bytes)
+        };
         entry.granted.records += records;
         entry.granted.bytes += bytes;
         if let Some(consumer) = self.membership.consumer() {
@@ -272,7 +277,8 @@ impl Driver {
     /// Tells all lanes when the first subscriber wants records, or the last one
     /// pauses or leaves, and when memory may have become free.
     pub(super) fn follow_eligibility(&mut self, now: Time) {
-        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible();
+        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible()
+            || mutation::is_on(Mutation::FetchForNobody);
         let changed = eligible != self.eligible;
         self.eligible = eligible;
         if changed && !eligible {

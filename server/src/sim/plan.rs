@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub(super) clients: u64,
     /// Records in each partition at the beginning.
     pub(super) records: u64,
+    /// All records are large, so that memory runs short.
+    pub(super) bulky: bool,
     /// How long things go wrong.
     pub(super) chaos: Duration,
     /// How bad the subscribers are, in percent.
@@ -69,6 +71,7 @@ impl Plan {
             gateways: dice.between(1, 3),
             clients: dice.between(1, 5),
             records: dice.between(0, 40),
+            bulky: dice.chance(10),
             chaos: dice.ms(5_000, 60_000),
             malice: if dice.chance(30) {
                 0
@@ -145,6 +148,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             exactly_once: None,
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

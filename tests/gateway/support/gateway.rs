@@ -48,6 +48,14 @@ impl Subscription {
         self
     }
 
+    /// The same under another name.
+    pub(crate) fn renamed(self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..self
+        }
+    }
+
     /// Orders each key.
     pub(crate) fn in_key_order(self) -> Self {
         self.set("order", "\"key\"")

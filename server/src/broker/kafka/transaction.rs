@@ -19,29 +19,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::executor::block_on;
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata},
     error::{KafkaError, RDKafkaErrorCode},
-    producer::{FutureProducer, Producer as _, future_producer::DeliveryFuture},
+    producer::Producer as _,
 };
 use tracing::{debug, warn};
 
 use super::{
     commit::{Answer, Placed, list_of, size},
-    error as errors,
+    destination, error as errors,
     guard::guarded,
-    producer::{Quiet, enqueue, refusal},
+    producer::{Client, create, enqueue, refusal},
     rebalance::Context,
 };
 use crate::{
-    broker::{Error, ErrorKind},
+    broker::{Error, ErrorKind, Outgoing},
     fail,
 };
 
 /// For one call; in between it is looked whether anybody still waits.
 const CALL: Duration = Duration::from_secs(5);
+
+/// Partitions can be added: their number counts for this long.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// Between calls that fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -73,11 +75,12 @@ pub(super) struct Transactor {
     settings: Settings,
     /// Nobody waits for answers any more.
     over: Arc<AtomicBool>,
-    producer: Option<FutureProducer<Quiet>>,
+    producer: Option<Client>,
     /// It has its epoch: nothing of a former producer of its id is under way.
     ready: bool,
     /// The largest metadata that the brokers have taken.
     accepted: usize,
+    places: Places,
 }
 
 /// Why a transaction was not committed.
@@ -98,6 +101,7 @@ impl Transactor {
             producer: None,
             ready: false,
             accepted: 0,
+            places: Places::default(),
         }
     }
 
@@ -219,8 +223,8 @@ impl Transactor {
 
     /// Everything up to the point from which on it may be committed.
     fn prepare(
-        &self,
-        producer: &FutureProducer<Quiet>,
+        &mut self,
+        producer: &Client,
         group: &ConsumerGroupMetadata,
         of: &[Placed],
         list: &TopicPartitionList,
@@ -237,17 +241,19 @@ impl Transactor {
     }
 
     /// Writes the letters and waits for Kafka's word on each.
-    fn write(
-        &self,
-        producer: &FutureProducer<Quiet>,
-        of: &[Placed],
-        end: Instant,
-    ) -> Result<(), Trouble> {
-        let mut written: Vec<(usize, usize, DeliveryFuture)> = Vec::new();
+    fn write(&mut self, producer: &Client, of: &[Placed], end: Instant) -> Result<(), Trouble> {
+        let mut written = Vec::new();
         let mut refused = Refused::default();
         for (index, (commit, _)) in of.iter().enumerate() {
             for (number, letter) in commit.letters.iter().enumerate() {
-                let queued = self.until(end, || match enqueue(producer, letter) {
+                let letter = match self.places.place(producer, letter) {
+                    Ok(letter) => letter,
+                    Err(error) => {
+                        refused.note(index, number, error, false);
+                        continue;
+                    }
+                };
+                let queued = self.until(end, || match enqueue(producer, &letter) {
                     Err(error) if is(&error, RDKafkaErrorCode::QueueFull) => None,
                     result => Some(result),
                 });
@@ -278,9 +284,9 @@ impl Transactor {
                 .get(index)
                 .and_then(|(commit, _)| commit.letters.get(number))
                 .map_or("", |letter| letter.topic.as_str());
-            match block_on(delivery) {
+            match delivery.blocking_recv() {
                 Ok(Ok(_)) => {}
-                Ok(Err((error, _))) => {
+                Ok(Err(error)) => {
                     // One that failed takes the others along.
                     let along = is(&error, RDKafkaErrorCode::PurgeQueue)
                         || is(&error, RDKafkaErrorCode::PurgeInflight);
@@ -296,15 +302,14 @@ impl Transactor {
     }
 
     /// A producer that may begin a transaction.
-    fn ready(&mut self, end: Instant) -> Result<FutureProducer<Quiet>, Error> {
+    fn ready(&mut self, end: Instant) -> Result<Client, Error> {
         let producer = match &self.producer {
-            Some(producer) => producer.clone(),
+            Some(producer) => Arc::clone(producer),
             None => {
-                let made = self.settings.config.create_with_context(Quiet);
-                let made: FutureProducer<Quiet> =
-                    made.map_err(|error| errors::mapped(&error, "producer of dead letters"))?;
+                let made = create(&self.settings.config)
+                    .map_err(|error| errors::mapped(&error, "producer of dead letters"))?;
                 self.ready = false;
-                self.producer.insert(made).clone()
+                Arc::clone(self.producer.insert(made))
             }
         };
         if !self.ready {
@@ -321,7 +326,7 @@ impl Transactor {
     }
 
     /// Ends a transaction of which nothing may become visible.
-    fn abort(&mut self, producer: &FutureProducer<Quiet>) {
+    fn abort(&mut self, producer: &Client) {
         let end = Instant::now() + self.settings.timeout;
         if let Err(error) = self.insist(end, || producer.abort_transaction(CALL)) {
             // The next producer of this id ends it.
@@ -415,6 +420,32 @@ impl fmt::Debug for Transactor {
         f.debug_struct("Transactor")
             .field("ready", &self.ready)
             .finish_non_exhaustive()
+    }
+}
+
+/// How many partitions topics have.
+#[derive(Debug, Default)]
+struct Places(BTreeMap<String, (u32, Instant)>);
+
+impl Places {
+    /// The letter, in a partition that its topic has.
+    fn place(&mut self, producer: &Client, letter: &Outgoing) -> Result<Outgoing, Error> {
+        let mut letter = letter.clone();
+        let Some(partition) = letter.partition else {
+            return Ok(letter);
+        };
+        let known = self.0.get(&letter.topic);
+        let count = match known.filter(|(_, asked)| asked.elapsed() < FRESH) {
+            Some((count, _)) => *count,
+            None => {
+                let count = destination::count(producer, &letter.topic)?;
+                self.0.insert(letter.topic.clone(), (count, Instant::now()));
+                count
+            }
+        };
+        let count = i32::try_from(count).unwrap_or(i32::MAX).max(1);
+        letter.partition = Some(partition.rem_euclid(count));
+        Ok(letter)
     }
 }
 

@@ -77,7 +77,8 @@ struct Line<'a> {
 }
 
 /// A string if the bytes are UTF-8, else `{"hex": "…"}`.
-struct Bytes<'a>(&'a [u8]);
+#[derive(Debug)]
+pub(in crate::cli) struct Bytes<'a>(pub(in crate::cli) &'a [u8]);
 
 impl Serialize for Bytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -93,7 +94,10 @@ impl Serialize for Bytes<'_> {
 }
 
 /// Text as it is, but for control characters, which could take over a terminal.
-fn text(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> io::Result<()> {
+///
+/// # Errors
+/// `out` cannot be written to.
+pub(in crate::cli) fn text(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> io::Result<()> {
     let Some(bytes) = bytes else {
         return out.write_all(b"<null>");
     };

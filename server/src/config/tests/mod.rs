@@ -6,6 +6,7 @@ use super::{Config, Problem, parse};
 
 mod ad_hoc;
 mod addresses;
+mod copying;
 mod documents;
 mod environment;
 mod intake;

@@ -17,6 +17,7 @@ mod atomic;
 mod broadcast;
 mod cohort;
 mod commit;
+mod dead_letter;
 mod delivery;
 mod drained;
 mod durable;
@@ -35,7 +36,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
     filter::Filter,
 };
 
@@ -73,7 +74,7 @@ fn policy(order: Order) -> Policy {
     }
 }
 
-fn configured(order: Order) -> Subscription {
+pub(super) fn configured(order: Order) -> Subscription {
     Subscription {
         name: "orders".to_owned(),
         cluster: "main".to_owned(),
@@ -99,6 +100,7 @@ fn configured(order: Order) -> Subscription {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             exactly_once: None,
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

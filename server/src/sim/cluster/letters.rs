@@ -72,7 +72,13 @@ impl Node {
     }
 
     async fn write(self, record: Outgoing) -> Result<Placed, Error> {
-        let letter = decode_letter(&record).expect("a dead letter says whose it is");
+        let Some(letter) = decode_letter(&record) else {
+            // A form without provenance, which nobody could judge: never taken here.
+            return Err(Error {
+                kind: ErrorKind::TooLarge,
+                detail: "as the dice fell".to_owned(),
+            });
+        };
         let (fate, takes) = self.fate(&record);
         let reached = self.cluster.reach(Duration::from_secs(20)).await;
         tokio::time::sleep(takes / 2).await;

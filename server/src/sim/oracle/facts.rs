@@ -24,6 +24,8 @@ pub(super) struct Facts<'a> {
     /// Records that ever existed.
     pub(super) ever: BTreeSet<(i32, u64)>,
     pub(super) committed: BTreeMap<i32, u64>,
+    /// Partitions that another tool has moved and nobody has committed since.
+    reset: BTreeSet<i32>,
     pub(super) lanes: BTreeMap<u64, Lane>,
     pub(super) sessions: BTreeMap<u64, Session>,
     pub(super) deliveries: BTreeMap<Place, Vec<Delivery>>,
@@ -87,6 +89,7 @@ impl<'a> Facts<'a> {
             logs: BTreeMap::new(),
             ever: BTreeSet::new(),
             committed: BTreeMap::new(),
+            reset: BTreeSet::new(),
             lanes: BTreeMap::new(),
             sessions: BTreeMap::new(),
             deliveries: BTreeMap::new(),

@@ -44,6 +44,7 @@ impl Facts<'_> {
                 position,
             } => {
                 self.committed.insert(*partition, *position);
+                self.reset.insert(*partition);
                 self.durable.retain(|(of, _), _| of != partition);
             }
             Event::Committed {
@@ -52,6 +53,7 @@ impl Facts<'_> {
                 ..
             } => {
                 self.committed.insert(*partition, *position);
+                self.reset.remove(partition);
             }
             Event::Assigned {
                 gateway,
@@ -63,6 +65,7 @@ impl Facts<'_> {
                 ..
             } => {
                 let lane_facts = Lane {
+                    is_reset: self.reset.contains(partition),
                     assigned: self.index,
                     settled: settled.clone(),
                     tried: tried.clone(),

@@ -255,7 +255,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-// L3, FC-47.
+// L3: killed between any two steps.
 async fn killed_at_any_step_each_dead_letter_is_there_exactly_once(stage: Stage) {
     join_all(STEPS.into_iter().map(|step| killed_at(&stage, step))).await;
 }

@@ -13,6 +13,7 @@ use super::{
     driver::Driver,
     handle::{NoticeKind, Outbound},
     inputs::notice,
+    mutation::{self, Mutation},
 };
 use crate::broker::{self, ErrorKind, Outgoing};
 
@@ -52,6 +53,9 @@ impl Driver {
                 )),
                 None => missing.push(letter.offset),
             }
+        }
+        if mutation::is_on(Mutation::ForgetLetters) {
+            letters.clear();
         }
         if missing.is_empty() {
             return Some(letters);

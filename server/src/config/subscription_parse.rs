@@ -46,13 +46,14 @@ pub(super) fn subscription(
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
     checks::retry_topic(reader, name, topics.as_deref());
-    let exactly_once = exactly_once(reader, name)?;
+    let exactly_once = exactly_once(reader, name);
     let (copying, producer_properties) = (copying?, producer_properties?);
+    let exactly_once = exactly_once?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
         retry_topic,
-        copying,
         exactly_once,
+        copying,
         producer_properties,
     });
     Some(Subscription {

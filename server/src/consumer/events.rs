@@ -301,6 +301,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
+        let outcome = mutation::outcome(outcome, !commit.letters.is_empty());
         entry.lane.handle_commit(now, commit.serial, outcome);
     }
 

@@ -60,9 +60,9 @@ pub(super) struct Entry {
     pub(super) failed: bool,
     /// Its bytes leave no room to fetch, as the lane was last told.
     pub(super) full: bool,
-    /// Exactly once: how often the dead letters of these offsets were too large for their
-    /// topic.
-    pub(super) too_large: BTreeMap<u64, u32>,
+    /// Exactly once: how often their topic has refused the dead letters of these offsets
+    /// as too large.
+    pub(super) refusals: BTreeMap<u64, u32>,
     /// Why it hands nothing out, as told to subscribers and the log.
     pub(super) standstill: Option<Standstill>,
     /// Why the last dead letter could not be written.
@@ -234,7 +234,7 @@ impl Lanes {
             granted: Grant::default(),
             seek: 0,
             last_commit: None,
-            too_large: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             drained: false,
             start: assigned.start,
             failed: false,

@@ -101,8 +101,8 @@ pub(super) fn configured(order: Order) -> Subscription {
         dead_letter: Some(DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
-            copying: Copying::default(),
             exactly_once: None,
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

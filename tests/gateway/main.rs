@@ -32,6 +32,7 @@ mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -43,6 +44,7 @@ mod publish;
 mod publish_trouble;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -64,6 +66,8 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        exactly_once::cases(),
+        redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

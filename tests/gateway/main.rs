@@ -39,6 +39,7 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod pub_command;
 mod publish;
 mod rebalance;
 mod redelivery;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         lanes::cases(),
         rolling::cases(),
         tools::cases(),
+        pub_command::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

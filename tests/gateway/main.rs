@@ -32,6 +32,7 @@ mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -41,8 +42,10 @@ mod log;
 mod protocol;
 mod pub_command;
 mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -64,12 +67,15 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        exactly_once::cases(),
+        redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

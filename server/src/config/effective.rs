@@ -186,6 +186,16 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
             settings.push(("dead_letter.retry_topic", retry_topic.clone()));
         }
         settings.extend(dead_letter.copying.settings());
+        if let Some(exactly_once) = &dead_letter.exactly_once {
+            settings.push(("dead_letter.exactly_once", true.to_string()));
+            settings.push((
+                "dead_letter.transaction_timeout",
+                span(exactly_once.transaction_timeout),
+            ));
+            if let Some(id) = &exactly_once.transactional_id {
+                settings.push(("dead_letter.transactional_id", id.clone()));
+            }
+        }
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
         settings.push((
             "dead_letter.producer",

@@ -61,7 +61,7 @@ pub use self::{
     problem::{Problem, Problems},
     publish::{Acks, Publish},
     reference::reference,
-    subscription::{Batch, DeadLetter, Delivery, Lease, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
     wish::{Contradiction, Wish, Wishes},
 };
 

@@ -261,6 +261,21 @@ options! {
         "Growth of that bound per try.";
     DEAD_LETTER_BACKOFF_MAX = "subscriptions.*.dead_letter.backoff.max", millis(10, HOUR),
         Need::Default("\"60s\""), "Where that bound ends.";
+    DEAD_LETTER_EXACTLY_ONCE = "subscriptions.*.dead_letter.exactly_once", Kind::Flag,
+        Need::Default("false"),
+        "Store each dead letter in one Kafka transaction with the commit that settles its record: \
+         readers with `isolation.level=read_committed` see it exactly once.";
+    DEAD_LETTER_TRANSACTION_TIMEOUT = "subscriptions.*.dead_letter.transaction_timeout",
+        millis(1000, 15 * MINUTE), Need::Default("\"10s\""),
+        "With `exactly_once`: how long a transaction of a gateway that has died keeps the group's \
+         positions and the dead-letter topic's readers waiting. At most the brokers' \
+         `transaction.max.timeout.ms`.";
+    DEAD_LETTER_TRANSACTIONAL_ID = "subscriptions.*.dead_letter.transactional_id",
+        Kind::Text("1 to 200 of a-z, A-Z, 0-9, '.', '_' and '-'"), Need::Optional,
+        "With `exactly_once`: names this gateway to Kafka, followed by a dot and the \
+         subscription's name. One that stays the same lets a gateway that starts again end its \
+         predecessor's transaction at once; no two gateways may share it. Without it each start \
+         has an id of its own.";
     DEAD_LETTER_PRODUCER = "subscriptions.*.dead_letter.producer", Kind::Properties,
         Need::Optional, "librdkafka properties for the dead-letter producer only.";
     WINDOW_RECORDS = "subscriptions.*.window.records",

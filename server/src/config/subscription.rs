@@ -106,8 +106,20 @@ pub struct DeadLetter {
     pub retry_topic: Option<String>,
     /// What the copies carry, and where they go.
     pub copying: Copying,
+    /// How they are stored together with the commits that settle their records; `None`:
+    /// before those, each by itself.
+    pub exactly_once: Option<ExactlyOnce>,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
+}
+
+/// How dead letters and commits are made one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExactlyOnce {
+    /// After which Kafka aborts a transaction of which it hears nothing.
+    pub transaction_timeout: Duration,
+    /// Names the gateway; `None`: each start has a name of its own.
+    pub transactional_id: Option<String>,
 }
 
 impl Subscription {
@@ -190,12 +202,14 @@ impl fmt::Debug for DeadLetter {
             topic,
             retry_topic,
             copying,
+            exactly_once,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
             .field("retry_topic", retry_topic)
             .field("copying", copying)
+            .field("exactly_once", exactly_once)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

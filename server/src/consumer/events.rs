@@ -271,6 +271,7 @@ impl Driver {
 
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
         let now = self.now();
+        self.letters_committed(now, commit.generation, commit.serial, &result);
         let Some(entry) = self.lanes.touch(commit.generation) else {
             return;
         };
@@ -283,6 +284,9 @@ impl Driver {
                 CommitOutcome::Done
             }
             Err(error) if error.kind == ErrorKind::TooLarge => CommitOutcome::MetadataTooLarge,
+            Err(error) if matches!(error.kind, ErrorKind::LetterTooLarge(_)) => {
+                CommitOutcome::Failed
+            }
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(

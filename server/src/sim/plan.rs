@@ -148,6 +148,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             copying: Copying::default(),
+            exactly_once: None,
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -202,6 +202,11 @@ impl Gateway {
         self.listens().await;
     }
 
+    /// Sends it a signal by name, as `STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.process.signal(signal);
+    }
+
     /// Asks it to stop.
     pub(crate) fn terminate(&self) {
         self.process.signal("TERM");

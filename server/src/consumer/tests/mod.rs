@@ -13,6 +13,7 @@ use tokio::{
 use super::*;
 
 mod ack_map;
+mod atomic;
 mod broadcast;
 mod cohort;
 mod commit;
@@ -99,6 +100,7 @@ pub(super) fn configured(order: Order) -> Subscription {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
             copying: Copying::default(),
+            exactly_once: None,
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -1,0 +1,134 @@
+//! Exactly once: the dead letters that go with a commit, and what its answer says of
+//! them.
+//!
+//! **Boundary**: which letters go with which commit is the lane's to say; that they and
+//! the commit are stored together, or not at all, is the broker's.
+
+use std::collections::BTreeMap;
+
+use ackgate_lane::{CommitOutcome, DeadLetterOutcome, Generation, OffsetRange, Time};
+
+use super::{
+    dead_letter::{self, GivenUp},
+    driver::Driver,
+    handle::{NoticeKind, Outbound},
+    inputs::notice,
+};
+use crate::broker::{self, ErrorKind, Outgoing};
+
+impl Driver {
+    /// The dead letters that go with commit `serial`. `None` if one cannot be made now:
+    /// its body is being fetched again, so the lane has been told that the commit failed
+    /// and sets that letter aside.
+    pub(super) fn letters_of(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        serial: u64,
+    ) -> Option<Vec<Outgoing>> {
+        let subscription = &self.parts.subscription;
+        let entry = self.lanes.get_mut(generation)?;
+        let wanted = entry.lane.commit_letters(serial);
+        let mut letters = Vec::with_capacity(wanted.len());
+        let mut missing = Vec::new();
+        for letter in wanted {
+            let given_up = GivenUp {
+                offset: letter.offset,
+                cause: letter.cause,
+                attempts: letter.attempts,
+                deliveries: letter.deliveries,
+            };
+            let refuser = entry.lane.refusal(letter.offset);
+            let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
+            let built = subscription
+                .dead_letter
+                .as_ref()
+                .and_then(|to| dead_letter::build(subscription, to, entry, &given_up, refuser));
+            let refusals = entry.too_large.get(&letter.offset.get());
+            match built {
+                Some(built) => letters.push(built.after(refusals.copied().unwrap_or(0))),
+                None => missing.push(letter.offset),
+            }
+        }
+        if missing.is_empty() {
+            return Some(letters);
+        }
+        for offset in missing {
+            entry
+                .lane
+                .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
+        }
+        entry.lane.handle_commit(now, serial, CommitOutcome::Failed);
+        None
+    }
+
+    /// Commit `serial` has been answered: counts and tells what became of its letters.
+    /// Before the lane takes the answer, which forgets them.
+    pub(super) fn letters_committed(
+        &mut self,
+        now: Time,
+        generation: Generation,
+        serial: u64,
+        result: &Result<(), broker::Error>,
+    ) {
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
+        let letters = entry.lane.commit_letters(serial);
+        let Some(first) = letters.first() else { return };
+        let error = match result {
+            Ok(()) => {
+                for letter in &letters {
+                    self.tally.given_up(letter.cause);
+                }
+                if let Some(count) = self.letter_failures.over() {
+                    tracing::info!(count, "dead letters are written again");
+                }
+                if !entry.failed && std::mem::take(&mut entry.held) {
+                    let news = notice(entry.label(), NoticeKind::Recovered, None, "");
+                    self.subscribers.announce(&Outbound::Lane(news));
+                }
+                return;
+            }
+            Err(error) => error,
+        };
+        match error.kind {
+            ErrorKind::LetterTooLarge(index) => {
+                // It goes in a smaller form the next time.
+                if let Some(letter) = letters.get(index) {
+                    let refusals = entry.too_large.entry(letter.offset.get()).or_default();
+                    *refusals = refusals.saturating_add(1);
+                }
+                return;
+            }
+            // The next commit goes without the map that was too large.
+            ErrorKind::TooLarge => return,
+            ErrorKind::Transient | ErrorKind::Fenced | ErrorKind::Operator => {}
+        }
+        if let Some(count) = self.letter_failures.again(now) {
+            tracing::warn!(
+                topic = %entry.partition.topic,
+                partition = entry.partition.partition,
+                offset = first.offset.get(),
+                letters = letters.len(),
+                count,
+                %error,
+                "dead letters and their commit not written: the lane holds and tries again"
+            );
+        }
+        if !std::mem::replace(&mut entry.held, true) {
+            let detail = format!("dead letter not written: {error}");
+            let at = Some(OffsetRange::one(first.offset));
+            let news = notice(entry.label(), NoticeKind::Held, at, &detail);
+            self.subscribers.announce(&Outbound::Lane(news));
+        }
+    }
+}
+
+/// Forgets what is settled.
+pub(super) fn forget(too_large: &mut BTreeMap<u64, u32>, range: OffsetRange) {
+    if !too_large.is_empty() {
+        let (first, end) = (range.first().get(), range.end().get());
+        too_large.retain(|offset, _| !(first..end).contains(offset));
+    }
+}

@@ -12,7 +12,9 @@ use ackgate_client::{NotWrittenKind, Outgoing, Publisher};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::support::{Case, Gateway, Process, Stage, Topic, ackgate, cases, eventually, free_port};
+use crate::support::{
+    Case, Gateway, Process, Seen, Stage, Topic, ackgate, cases, eventually, free_port,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
@@ -99,15 +101,20 @@ fn by_place(lines: &[String]) -> BTreeMap<(i64, i64), Value> {
     lines.iter().map(line).collect()
 }
 
-// FC-57
-async fn what_sub_prints_is_written_again_as_it_was(stage: Stage) {
-    let (first, second) = (stage.topic("t1", 3).await, stage.topic("t2", 3).await);
-    let gateway = gateway(&stage, &[("one", &first), ("two", &second)]).await;
-    let texts = [json!(null), json!(""), json!("né\n\t\"x\"")];
-    let binary = BASE64_STANDARD.encode([0xff, 0x00, 0xfe]);
+/// Bytes that are no text.
+const BINARY: [u8; 3] = [0xff, 0x00, 0xfe];
+
+/// What keys and values can be, as JSON.
+fn texts() -> [Value; 3] {
+    [json!(null), json!(""), json!("né\n\t\"x\"")]
+}
+
+/// Records of every kind as lines: eleven of them, the last with headers.
+fn every_kind() -> Vec<String> {
+    let binary = BASE64_STANDARD.encode(BINARY);
     let mut lines = Vec::new();
-    for key in &texts {
-        for value in &texts {
+    for key in texts() {
+        for value in texts() {
             lines.push(json!({"key": key, "value": value, "partition": lines.len() % 3}));
         }
     }
@@ -124,29 +131,22 @@ async fn what_sub_prints_is_written_again_as_it_was(stage: Stage) {
         "partition": 1,
         "timestamp_ms": 1_700_000_000_123_i64,
     }));
-    let file = stage.folder().join("records");
-    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
-    write(&file, &lines);
-    let file = file.display().to_string();
-    let (code, summary, said) = ended(publish(&gateway, &["--ndjson", &first.name, &file])).await;
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!(summary["written"], 11, "{summary}");
+    lines.iter().map(Value::to_string).collect()
+}
 
-    // Every byte is in the topic as it was written down.
-    let seen = stage.holds(&first, 11).await;
-    let bytes = |value: &Value| value.as_str().map(|text| text.as_bytes().to_vec());
-    for key in &texts {
-        for value in &texts {
-            let wanted = (bytes(key), bytes(value));
-            let count = seen
-                .iter()
-                .filter(|it| (it.key.clone(), it.value.clone()) == wanted && it.headers.is_empty())
-                .count();
-            assert_eq!(count, 1, "{wanted:?}");
+/// Every byte of [`every_kind`] is in the topic as it was written down.
+fn assert_every_kind(seen: &[Seen]) {
+    let bytes = |value: Value| value.as_str().map(|text| text.as_bytes().to_vec());
+    for key in texts() {
+        for value in texts() {
+            let wanted = (bytes(key.clone()), bytes(value));
+            let is_it =
+                |it: &&Seen| (it.key.clone(), it.value.clone()) == wanted && it.headers.is_empty();
+            assert_eq!(seen.iter().filter(is_it).count(), 1, "{wanted:?}");
         }
     }
-    let raw = Some(vec![0xff, 0x00, 0xfe]);
-    assert!(seen.iter().any(|it| it.key == raw && it.value == raw));
+    let binary = Some(BINARY.to_vec());
+    assert!(seen.iter().any(|it| it.key == binary && it.value == binary));
     let full = seen.iter().find(|it| !it.headers.is_empty()).unwrap();
     let header = |name: &str, value: Option<&[u8]>| (name.to_owned(), value.map(<[u8]>::to_vec));
     assert_eq!(
@@ -155,16 +155,26 @@ async fn what_sub_prints_is_written_again_as_it_was(stage: Stage) {
             header("h", Some(b"1")),
             header("h", None),
             header("h", Some(b"")),
-            header("b", raw.as_deref()),
+            header("b", binary.as_deref()),
             header("h", Some(b"1")),
         ]
     );
     assert_eq!(full.timestamp, Some(1_700_000_000_123));
-    let json = full.value.as_deref().unwrap();
-    assert_eq!(
-        serde_json::from_slice::<Value>(json).unwrap(),
-        json!({"order": 7, "items": [1, null]})
-    );
+    let json: Value = serde_json::from_slice(full.value.as_deref().unwrap()).unwrap();
+    assert_eq!(json, json!({"order": 7, "items": [1, null]}));
+}
+
+// FC-57
+async fn what_sub_prints_is_written_again_as_it_was(stage: Stage) {
+    let (first, second) = (stage.topic("t1", 3).await, stage.topic("t2", 3).await);
+    let gateway = gateway(&stage, &[("one", &first), ("two", &second)]).await;
+    let file = stage.folder().join("records");
+    write(&file, &every_kind());
+    let file = file.display().to_string();
+    let (code, summary, said) = ended(publish(&gateway, &["--ndjson", &first.name, &file])).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(summary["written"], 11, "{summary}");
+    assert_every_kind(&stage.holds(&first, 11).await);
 
     // Out of one topic and into another.
     let out = printed(&gateway, "one", 11).await;
@@ -237,8 +247,7 @@ async fn file_per_record_and_keys_go_through_the_gateway(stage: Stage) {
     let seen = stage.holds(&topic, 2).await;
     let values: Vec<_> = seen.iter().map(|it| it.value.as_deref().unwrap()).collect();
     assert_eq!(values, [&b"a\nb\n\xff"[..], b""]);
-    let all =
-        |it: &crate::support::Seen| it.key.as_deref() == Some(b"K") && it.header("h") == Some("1");
+    let all = |it: &Seen| it.key.as_deref() == Some(b"K") && it.header("h") == Some("1");
     assert!(seen.iter().all(all));
 }
 

@@ -41,6 +41,7 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod pub_command;
 mod publish;
 mod publish_trouble;
 mod rebalance;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         lanes::cases(),
         rolling::cases(),
         tools::cases(),
+        pub_command::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -30,10 +30,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program.
+    /// Starts a program without input.
     pub(crate) fn start(name: &str, command: &mut Command) -> Self {
+        Self::start_with_input(name, command, Stdio::null())
+    }
+
+    /// Starts a program.
+    pub(crate) fn start_with_input(name: &str, command: &mut Command, input: Stdio) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -41,8 +41,10 @@ mod lanes;
 mod log;
 mod protocol;
 mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -65,12 +67,14 @@ fn main() -> ExitCode {
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
         exactly_once::cases(),
+        redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -335,3 +335,22 @@ pub fn runs(records: &[RecordIndex]) -> Vec<OffsetRange> {
     }
     runs
 }
+
+/// The partition in a topic of `count` partitions that stands for `source`.
+#[must_use]
+pub fn modulo(source: i32, count: u32) -> i32 {
+    let count = i32::try_from(count).unwrap_or(i32::MAX).max(1);
+    source.rem_euclid(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partition_is_the_records_own_or_wraps_around() {
+        for (source, count, expected) in [(0, 1, 0), (2, 4, 2), (5, 4, 1), (7, 1, 0), (3, 0, 0)] {
+            assert_eq!(modulo(source, count), expected, "{source} of {count}");
+        }
+    }
+}

@@ -185,6 +185,7 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         if let Some(retry_topic) = &dead_letter.retry_topic {
             settings.push(("dead_letter.retry_topic", retry_topic.clone()));
         }
+        settings.extend(dead_letter.copying.settings());
         if let Some(exactly_once) = &dead_letter.exactly_once {
             settings.push(("dead_letter.exactly_once", true.to_string()));
             settings.push((
@@ -195,7 +196,6 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
                 settings.push(("dead_letter.transactional_id", id.clone()));
             }
         }
-        settings.extend(dead_letter.copying.settings());
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
         settings.push((
             "dead_letter.producer",

@@ -45,14 +45,13 @@ pub(super) fn subscription(
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
     checks::retry_topic(reader, name, topics.as_deref());
-    let exactly_once = exactly_once(reader, name);
+    let exactly_once = exactly_once(reader, name)?;
     let (copying, producer_properties) = (copying?, producer_properties?);
-    let exactly_once = exactly_once?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
         retry_topic,
-        exactly_once,
         copying,
+        exactly_once,
         producer_properties,
     });
     Some(Subscription {

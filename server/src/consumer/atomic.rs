@@ -45,12 +45,9 @@ impl Driver {
                 .dead_letter
                 .as_ref()
                 .and_then(|to| dead_letter::build(subscription, to, entry, &given_up, refuser));
-            let refusals = entry.refusals.get(&letter.offset.get());
+            let refusals = entry.too_large.get(&letter.offset.get());
             match built {
-                Some(built) => letters.push(dead_letter::after_refusals(
-                    &built,
-                    refusals.copied().unwrap_or_default(),
-                )),
+                Some(built) => letters.push(built.after(refusals.copied().unwrap_or(0))),
                 None => missing.push(letter.offset),
             }
         }
@@ -101,20 +98,11 @@ impl Driver {
         };
         match error.kind {
             ErrorKind::LetterTooLarge(index) => {
-                // The next time it goes in a smaller form.
-                let Some(letter) = letters.get(index) else {
-                    return;
-                };
-                let refusals = entry.refusals.entry(letter.offset.get()).or_default();
-                *refusals = refusals.saturating_add(1);
-                tracing::warn!(
-                    topic = %entry.partition.topic,
-                    partition = entry.partition.partition,
-                    offset = letter.offset.get(),
-                    refusals,
-                    %error,
-                    "a record is too large for its dead-letter topic: less of it is copied"
-                );
+                // It goes in a smaller form the next time.
+                if let Some(letter) = letters.get(index) {
+                    let refusals = entry.too_large.entry(letter.offset.get()).or_default();
+                    *refusals = refusals.saturating_add(1);
+                }
                 return;
             }
             // The next commit goes without the map that was too large.
@@ -142,9 +130,9 @@ impl Driver {
 }
 
 /// Forgets what is settled.
-pub(super) fn forget(refusals: &mut BTreeMap<u64, u32>, range: OffsetRange) {
-    if !refusals.is_empty() {
+pub(super) fn forget(too_large: &mut BTreeMap<u64, u32>, range: OffsetRange) {
+    if !too_large.is_empty() {
         let (first, end) = (range.first().get(), range.end().get());
-        refusals.retain(|offset, _| !(first..end).contains(offset));
+        too_large.retain(|offset, _| !(first..end).contains(offset));
     }
 }

@@ -91,7 +91,7 @@ impl Driver {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
                     entry.forget_notes(range);
-                    atomic::forget(&mut entry.refusals, range);
+                    atomic::forget(&mut entry.too_large, range);
                 }
             }
             Effect::Skipped { range } => {

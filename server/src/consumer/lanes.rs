@@ -60,9 +60,8 @@ pub(super) struct Entry {
     pub(super) failed: bool,
     /// Its bytes leave no room to fetch, as the lane was last told.
     pub(super) full: bool,
-    /// Exactly once: how often their topic has refused the dead letters of these offsets
-    /// as too large.
-    pub(super) refusals: BTreeMap<u64, u32>,
+    /// Exactly once: offsets whose dead letters are too large for their topic.
+    pub(super) too_large: BTreeMap<u64, u32>,
     /// Told to subscribers and the log, so that each change is told once.
     pub(super) held: bool,
     /// End of what has been fetched since the last seek; earlier records are known.
@@ -232,7 +231,7 @@ impl Lanes {
             granted: Grant::default(),
             seek: 0,
             last_commit: None,
-            refusals: BTreeMap::new(),
+            too_large: BTreeMap::new(),
             drained: false,
             start: assigned.start,
             failed: false,

@@ -161,8 +161,8 @@ fn subscription(
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
-            exactly_once: None,
             copying: Copying::default(),
+            exactly_once: None,
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -56,9 +56,9 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
     let (mut effects, mut answers, mut resumed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut inputs, mut letters) = (Vec::new(), 0);
-    for seed in 0..1_600 {
-        // To make up inputs takes longer than to run them: each are run by four policies.
-        if seed % 4 == 0 {
+    for seed in 0..3_200 {
+        // To make up inputs takes longer than to run them: each are run by eight policies.
+        if seed % 8 == 0 {
             let tree = commands().new_tree(&mut runner);
             inputs = tree.expect("commands").current();
         }

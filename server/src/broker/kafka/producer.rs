@@ -111,14 +111,13 @@ impl KafkaProducer {
 impl Producer for KafkaProducer {
     fn produce(&self, record: Outgoing) -> Produced {
         let client = self.inner.client();
-        let (report, delivery) = oneshot::channel();
-        match send(&client, &record, Waiting::Future(report)) {
-            Err((error, _)) => {
+        match enqueue(&client, &record) {
+            Err(error) => {
                 self.inner.replace_if_fatal(&error);
                 self.inner.destinations.doubt(&record.topic, &error);
                 Box::pin(ready(Err(refusal(&error, &record.topic))))
             }
-            Ok(()) => {
+            Ok(delivery) => {
                 let inner = Arc::clone(&self.inner);
                 Box::pin(async move {
                     match delivery.await {
@@ -243,6 +242,7 @@ impl Drop for Inner {
     }
 }
 
+/// A client with these settings. Asks no broker.
 pub(super) fn create(config: &ClientConfig) -> Result<Client, KafkaError> {
     config.create_with_context(Reports).map(Arc::new)
 }
@@ -254,11 +254,11 @@ fn flush(client: &Client, timeout: Duration) -> Result<(), Error> {
     })
 }
 
-/// Enqueues a record, to be answered through what is returned.
-pub(super) fn enqueue(
-    client: &Client,
-    record: &Outgoing,
-) -> Result<oneshot::Receiver<Result<Placed, KafkaError>>, KafkaError> {
+/// The word of Kafka on a record.
+pub(super) type Report = oneshot::Receiver<Result<Placed, KafkaError>>;
+
+/// Enqueues a record and gives back where Kafka's word on it will arrive. Never waits.
+pub(super) fn enqueue(client: &Client, record: &Outgoing) -> Result<Report, KafkaError> {
     let (report, delivery) = oneshot::channel();
     match send(client, record, Waiting::Future(report)) {
         Ok(()) => Ok(delivery),

@@ -6,7 +6,7 @@
 use ackgate_proto::v1;
 use bytes::Bytes;
 
-use crate::headers::{DEAD_LETTER, DEDUPE_ID, ORIGIN, REDRIVE, ROUND};
+use crate::headers::{self, DEAD_LETTER, DEDUPE_ID, ORIGIN, ROUND};
 
 /// A record of the topic.
 #[derive(Clone, Debug)]
@@ -75,18 +75,10 @@ impl Letter {
         last.unwrap_or(own)
     }
 
-    /// The headers that the record itself had, in order: what stands before those of the
-    /// last time that it was given up.
+    /// The headers that the record itself had, in order.
     pub(super) fn own_headers(&self) -> impl Iterator<Item = &v1::Header> {
-        let headers = &self.record.headers;
-        let begins = headers
-            .iter()
-            .rposition(|header| header.key.strip_prefix(DEAD_LETTER) == Some("topic"));
-        let own = headers.get(..begins.unwrap_or(headers.len()));
-        let added = |key: &str| key.starts_with(DEAD_LETTER) || key.starts_with(REDRIVE);
-        own.unwrap_or_default()
-            .iter()
-            .filter(move |header| !added(&header.key))
+        let all: Vec<&v1::Header> = self.record.headers.iter().collect();
+        headers::own(all, |header| header.key.as_str())
     }
 }
 

@@ -12,6 +12,7 @@ mod environment;
 mod intake;
 mod limits;
 mod properties;
+mod publish;
 mod rules;
 mod secrets;
 mod wishes;

@@ -99,8 +99,8 @@ pub(super) fn configured(order: Order) -> Subscription {
         dead_letter: Some(DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
-            exactly_once: None,
             copying: Copying::default(),
+            exactly_once: None,
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

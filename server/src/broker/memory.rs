@@ -32,15 +32,15 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
-    /// Bytes of key, value and headers at which a dead letter is too large.
-    pub(crate) letters_limit: Option<usize>,
-    /// Partitions of the topic of dead letters.
-    pub(crate) letters_partitions: Option<u32>,
     /// What is not settled in what was committed, or was stored before: of letters that
     /// went with commits.
     pub(crate) untrue_letters: Vec<u64>,
     /// Commits take effect and are answered only when this is over.
     pub(crate) commits_hang: bool,
+    /// Bytes of key, value and headers at which a dead letter is too large.
+    pub(crate) letters_limit: Option<usize>,
+    /// Partitions of the topic of dead letters.
+    pub(crate) letters_partitions: Option<u32>,
     pub(crate) commits_fail: bool,
     /// Lanes without a committed position begin at the end.
     pub(crate) latest: bool,

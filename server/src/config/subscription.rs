@@ -104,11 +104,11 @@ pub struct DeadLetter {
     pub topic: String,
     /// Where dead letters are put back to be read again, beside the sources.
     pub retry_topic: Option<String>,
-    /// What the copies carry, and where they go.
-    pub copying: Copying,
     /// How they are stored together with the commits that settle their records; `None`:
     /// before those, each by itself.
     pub exactly_once: Option<ExactlyOnce>,
+    /// What the copies carry, and where they go.
+    pub copying: Copying,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
 }
@@ -201,15 +201,15 @@ impl fmt::Debug for DeadLetter {
         let Self {
             topic,
             retry_topic,
-            copying,
             exactly_once,
+            copying,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
             .field("retry_topic", retry_topic)
-            .field("copying", copying)
             .field("exactly_once", exactly_once)
+            .field("copying", copying)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

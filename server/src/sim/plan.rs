@@ -161,8 +161,8 @@ fn subscription(
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
-            copying: Copying::default(),
             exactly_once: None,
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),
@@ -189,6 +189,8 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         backoff: backoff(dice),
         on_reject,
         dead_letter_backoff: backoff(dice),
+        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: dice.count(1, 60),
             span: dice.between(10, 500),

@@ -137,9 +137,7 @@ fn words(error: &Error, retry_topic: &str) -> String {
         ErrorKind::Transient
         | ErrorKind::TooLarge
         | ErrorKind::LetterTooLarge(_)
-        | ErrorKind::Operator => {
-            format!("{error}; run it again to go on")
-        }
+        | ErrorKind::Operator => format!("{error}; run it again to go on"),
     }
 }
 

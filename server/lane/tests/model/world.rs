@@ -123,22 +123,7 @@ impl World {
         assert!(!self.drained, "an effect after the end: {effect:?}");
         let each = |range: OffsetRange| range.first().get()..range.end().get();
         match effect {
-            Effect::Commit { position, serial } => {
-                let letters = lane.commit_letters(serial);
-                let commit = Commit {
-                    serial,
-                    position: position.get(),
-                    map: lane.commit_map(serial).map(<[u8]>::to_vec),
-                    letters: letters.iter().map(|letter| letter.offset.get()).collect(),
-                };
-                let rides = letters.iter().map(|letter| {
-                    let offset = letter.offset.get();
-                    Did::Rides(offset, letter.cause, letter.attempts, letter.deliveries)
-                });
-                let mut did: Vec<Did> = rides.collect();
-                did.push(self.commit(commit));
-                did
-            }
+            Effect::Commit { position, serial } => self.asked(position.get(), serial, lane),
             Effect::MapRefused { .. } => Vec::new(),
             Effect::Seek { to } => {
                 assert_eq!(self.seek.replace(to.get()), None, "two seeks at once");
@@ -201,6 +186,24 @@ impl World {
                 vec![Did::Drained]
             }
         }
+    }
+
+    /// The commit that the lane asks for, with its letters.
+    fn asked(&mut self, position: u64, serial: u64, lane: &Lane) -> Vec<Did> {
+        let letters = lane.commit_letters(serial);
+        let commit = Commit {
+            serial,
+            position,
+            map: lane.commit_map(serial).map(<[u8]>::to_vec),
+            letters: letters.iter().map(|letter| letter.offset.get()).collect(),
+        };
+        let rides = letters.iter().map(|letter| {
+            let offset = letter.offset.get();
+            Did::Rides(offset, letter.cause, letter.attempts, letter.deliveries)
+        });
+        let mut did: Vec<Did> = rides.collect();
+        did.push(self.commit(commit));
+        did
     }
 
     fn commit(&mut self, commit: Commit) -> Did {

@@ -3,6 +3,7 @@
 //! The journey of a record: [`broker`] fetches it, [`consumer`] asks its lane and
 //! hands it out, [`session`] streams it to a subscriber and brings the verdict back.
 
+pub mod admin;
 pub mod broker;
 pub mod cli;
 pub mod config;

@@ -1,6 +1,6 @@
 //! One subscriber's stream: opening, credit, batches out, verdicts in.
 //!
-//! Boundary: the only folder that knows gRPC and protocol types. It decides nothing
+//! Boundary: the only folder beside `admin` that knows gRPC and protocol types. It decides nothing
 //! about records.
 
 mod convert;

@@ -30,6 +30,7 @@ mod commit;
 mod config;
 mod dead_letter;
 mod dead_letter_kill;
+mod dead_letter_policy;
 mod delivery;
 mod flow_control;
 mod intake;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         redelivery::cases(),
         dead_letter::cases(),
         dead_letter_kill::cases(),
+        dead_letter_policy::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

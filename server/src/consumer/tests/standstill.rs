@@ -48,7 +48,7 @@ async fn shows(handle: &Handle, what: &str, holds: impl Fn(&ShownLane) -> bool) 
     }
 }
 
-/// FC-45, FC-53.
+/// FC-45.
 #[tokio::test(start_paused = true)]
 async fn blocked_lane_waits_while_others_flow_and_goes_on_by_itself() {
     let broker = Memory::default();
@@ -282,4 +282,41 @@ async fn breaker_by_ratio_stops_a_broadcast_for_everybody() {
         "breaker open: 5 of the last 10 records given up"
     );
     assert_eq!(broker.with(|state| state.letters.len()), 5);
+}
+
+// FC-53: one producer for as long as the driver lives is what `Parts` holds.
+#[tokio::test(start_paused = true)]
+async fn outage_is_waited_out_within_the_window_and_everything_is_written_once() {
+    let broker = Memory::default();
+    broker.append_sized(0, 0..1000, 1000);
+    broker.with(|state| state.letters_fail = true);
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 50).await;
+    let recovery = Instant::now() + Duration::from_secs(60);
+    let mut most = (0, 0);
+    while broker.with(|state| state.committed.get(&0) != Some(&1000)) {
+        if Instant::now() > recovery {
+            broker.with(|state| state.letters_fail = false);
+        }
+        for got in peer.batch_within(Duration::from_secs(1)).await {
+            peer.say(got, Verdict::Rejected).await;
+        }
+        let lane = lane(&handle, 0).await;
+        most = most.max((lane.lane.unsettled, lane.retained));
+        assert!(
+            Instant::now() < recovery + LONG * 10,
+            "not written: {lane:?}"
+        );
+    }
+    assert!(most.0 <= 100 && most.1 <= 1 << 20, "{most:?}");
+    let mut letters: Vec<_> = broker.with(|state| {
+        let values = state.letters.iter().map(|letter| letter.value.clone());
+        values.collect()
+    });
+    letters.sort();
+    letters.dedup();
+    assert_eq!(
+        (letters.len(), broker.with(|state| state.letters.len())),
+        (1000, 1000)
+    );
 }

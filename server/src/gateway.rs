@@ -15,11 +15,12 @@ use tonic::transport::{Server, server::TcpIncoming};
 use crate::{
     admin::Admin,
     broker::{
-        self, ErrorKind, Producer,
+        self, ErrorKind, Producer, Write,
         kafka::{KafkaConnect, KafkaProducer},
     },
-    config::{Cluster, Config, Listen, Shutdown, Subscription},
+    config::{Cluster, Config, Listen, Publish, Shutdown, Subscription},
     consumer::{Budget, Handle, Input},
+    publish::{self, Desk, Patience, Terms},
     registry::{Closing, Made, Make, Registry, Source},
     session::{Gate, Service},
 };
@@ -45,6 +46,10 @@ const OPERATORS_CALLS: usize = 16;
 
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
+
+/// A topic limits its batches, not its records: dead letters that would each be taken
+/// must not be refused because they stand together. A record larger than this goes alone.
+const SMALL_BATCHES: [(&str, &str); 1] = [("batch.size", "16384")];
 
 /// Why a gateway could not be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +88,7 @@ pub struct Gateway {
     admin: Option<TcpListener>,
     gate: Gate,
     registry: Registry,
+    desk: Desk,
 }
 
 /// Makes the clients of subscriptions for Kafka.
@@ -119,18 +125,42 @@ impl Prefetch {
     }
 }
 
+impl Kafka {
+    fn cluster(&self, name: &str) -> Result<&Cluster, broker::Error> {
+        let mut clusters = self.clusters.iter();
+        let cluster = clusters.find(|it| it.name == name);
+        cluster.ok_or_else(|| broker::Error {
+            kind: ErrorKind::Operator,
+            detail: format!("no cluster is called {name:?}"),
+        })
+    }
+}
+
+impl publish::Make for Kafka {
+    fn make(&self, publish: &Publish, terms: Terms) -> Result<Arc<dyn Write>, broker::Error> {
+        let cluster = self.cluster(&publish.cluster)?;
+        let within = Patience::of(terms.timeout).time();
+        let Terms {
+            acks,
+            is_idempotent,
+            ..
+        } = terms;
+        let producer = KafkaProducer::publishing(cluster, publish, acks, is_idempotent, within)?;
+        Ok(Arc::new(producer))
+    }
+}
+
 impl Make for Kafka {
     fn make(&self, subscription: &Subscription, source: Source) -> Result<Made, broker::Error> {
-        let mut clusters = self.clusters.iter();
-        let cluster = clusters.find(|it| it.name == subscription.cluster);
-        let cluster = cluster.ok_or_else(|| broker::Error {
-            kind: ErrorKind::Operator,
-            detail: format!("no cluster is called {:?}", subscription.cluster),
-        })?;
+        let cluster = self.cluster(&subscription.cluster)?;
         let producer = match &subscription.dead_letter {
             None => None,
+            // They are written by the consumer, together with its commits.
+            Some(dead_letter) if dead_letter.exactly_once.is_some() => None,
             Some(dead_letter) => {
-                let producer = KafkaProducer::new(cluster, &dead_letter.producer_properties)?;
+                let mut properties = SMALL_BATCHES.map(owned).to_vec();
+                properties.extend_from_slice(&dead_letter.producer_properties);
+                let producer = KafkaProducer::new(cluster, &properties)?;
                 Some(Arc::new(producer) as Arc<dyn Producer>)
             }
         };
@@ -162,12 +192,16 @@ impl Gateway {
             clusters: config.clusters.clone(),
             prefetch: Prefetch::of(&config),
         };
+        let kafka = Arc::new(kafka);
+        let names = config.clusters.iter().map(|cluster| cluster.name.clone());
+        let make: Arc<dyn publish::Make> = Arc::clone(&kafka) as _;
+        let desk = Desk::new(names.collect(), config.publish, &make);
         let registry = Registry::start(
             config.subscriptions,
             config.ad_hoc,
             &config.clusters,
             Budget::new(config.memory_bytes),
-            Arc::new(kafka),
+            kafka,
         )
         .map_err(|(subscription, source)| Error::Subscription {
             subscription,
@@ -181,6 +215,7 @@ impl Gateway {
             admin,
             gate: Gate::default(),
             registry,
+            desk,
         })
     }
 
@@ -214,9 +249,11 @@ impl Gateway {
             admin,
             gate,
             registry,
+            desk,
             address,
         } = self;
-        let service = Service::new(registry.clone(), gate.clone(), listen.ping_interval);
+        let interval = listen.ping_interval;
+        let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
@@ -237,8 +274,14 @@ impl Gateway {
             subscriptions,
             producers,
         } = registry.close();
-        stop_drivers(subscriptions, &shutdown).await;
-        close_producers(producers, shutdown.close).await;
+        tokio::join!(
+            stop_drivers(subscriptions, &shutdown),
+            desk.stop(shutdown.drain)
+        );
+        tokio::join!(
+            close_producers(producers, shutdown.close),
+            desk.flush(shutdown.close)
+        );
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {
@@ -342,6 +385,10 @@ async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown)
             }
         });
     futures::future::join_all(stops).await;
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
 }
 
 async fn close_producers(producers: Vec<Arc<dyn Producer>>, limit: Duration) {

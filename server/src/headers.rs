@@ -24,5 +24,53 @@ pub const NOT_BEFORE: &str = "not-before";
 /// Behind [`REDRIVE`]: the dead letter that was put back, `topic/partition/offset`.
 pub const LETTER: &str = "dead-letter";
 
-/// Behind [`REDRIVE`]: how often the record was put back, 1 or more.
+/// Behind either prefix: how often the record was put back, 1 or more. A dead letter of a
+/// record that never was has none.
 pub const ROUND: &str = "round";
+
+/// Names of other software under which a dead letter may tell its origin once more.
+const ALIASES: [&str; 28] = [
+    "__connect.errors.topic",
+    "__connect.errors.partition",
+    "__connect.errors.offset",
+    "__connect.errors.connector.name",
+    "__connect.errors.task.id",
+    "__connect.errors.stage",
+    "__connect.errors.class.name",
+    "__connect.errors.exception.class.name",
+    "__connect.errors.exception.message",
+    "__streams.errors.exception",
+    "__streams.errors.message",
+    "__streams.errors.topic",
+    "__streams.errors.partition",
+    "__streams.errors.offset",
+    "kafka_dlt-original-topic",
+    "kafka_dlt-original-partition",
+    "kafka_dlt-original-offset",
+    "kafka_dlt-original-timestamp",
+    "kafka_dlt-original-timestamp-type",
+    "kafka_dlt-original-consumer-group",
+    "kafka_dlt-exception-fqcn",
+    "kafka_dlt-exception-message",
+    "__dlq.errors.topic",
+    "__dlq.errors.partition",
+    "__dlq.errors.offset",
+    "__dlq.errors.group",
+    "__dlq.errors.delivery.count",
+    "__dlq.errors.message",
+];
+
+/// The headers of the record itself, without those that a dead letter or a redrive added:
+/// under the two prefixes everything, and under the names of other software what stands
+/// behind the first header of a dead letter. Equal names in front of that are the
+/// record's own and stay.
+pub fn own<T>(headers: Vec<T>, key: impl Fn(&T) -> &str) -> impl Iterator<Item = T> {
+    let mut is_letter = false;
+    headers.into_iter().filter(move |header| {
+        let key = key(header);
+        is_letter |= key.starts_with(DEAD_LETTER);
+        !(key.starts_with(DEAD_LETTER)
+            || key.starts_with(REDRIVE)
+            || (is_letter && ALIASES.contains(&key)))
+    })
+}

@@ -2,6 +2,8 @@
 //!
 //! The journey of a record: [`broker`] fetches it, [`consumer`] asks its lane and
 //! hands it out, [`session`] streams it to a subscriber and brings the verdict back.
+//! The way in is shorter: [`session`] takes a record from a publisher, [`publish`] keeps
+//! its answer in order, [`broker`] writes it.
 
 pub mod admin;
 pub mod broker;
@@ -12,6 +14,7 @@ pub mod fail;
 pub mod filter;
 pub mod gateway;
 pub mod headers;
+pub mod publish;
 pub mod registry;
 pub mod session;
 #[cfg(test)]

@@ -29,9 +29,11 @@ mod broadcast;
 mod commit;
 mod config;
 mod dead_letter;
+mod dead_letter_copy;
 mod dead_letter_kill;
 mod dead_letter_policy;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -39,8 +41,11 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
+mod redrive;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -60,13 +65,18 @@ fn main() -> ExitCode {
         ack_map::cases(),
         redelivery::cases(),
         dead_letter::cases(),
+        dead_letter_copy::cases(),
         dead_letter_kill::cases(),
         dead_letter_policy::cases(),
+        exactly_once::cases(),
+        redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
+        publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

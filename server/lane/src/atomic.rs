@@ -318,7 +318,7 @@ pub(crate) fn parts(
         } else {
             end = left
                 .peek()
-                .map_or(whole.end(), |letter| letter.offset.position())
+                .map_or_else(|| whole.end(), |letter| letter.offset.position())
                 .min(whole.end());
         }
         rest = whole.at_or_above(end);

@@ -11,10 +11,11 @@ use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Placed, Produced,
-    Producer, RecordIndex,
+    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Partitions,
+    Placed, Produced, Producer, RecordIndex,
 };
 
+mod atomic;
 mod member;
 
 /// What the broker holds, and what was asked of it.
@@ -35,6 +36,15 @@ pub(crate) struct State {
     pub(crate) letters_fail_of: Option<i32>,
     /// Dead letters that were tried, written or not.
     pub(crate) letters_tried: u64,
+    /// What is not settled in what was committed, or was stored before: of letters that
+    /// went with commits.
+    pub(crate) untrue_letters: Vec<u64>,
+    /// Commits take effect and are answered only when this is over.
+    pub(crate) commits_hang: bool,
+    /// Bytes of key, value and headers at which a dead letter is too large.
+    pub(crate) letters_limit: Option<usize>,
+    /// Partitions of the topic of dead letters.
+    pub(crate) letters_partitions: Option<u32>,
     pub(crate) commits_fail: bool,
     /// Lanes without a committed position begin at the end.
     pub(crate) latest: bool,
@@ -50,6 +60,7 @@ pub(crate) struct State {
     revoke: Option<bool>,
     close: bool,
     answers: Vec<Event>,
+    hung: Vec<Commit>,
 }
 
 #[derive(Debug)]
@@ -126,6 +137,17 @@ impl Memory {
         self.append(partition, [offset]);
     }
 
+    /// Commits that hang are answered now.
+    pub(crate) fn hang_no_more(&self) {
+        self.with(|state| {
+            state.commits_hang = false;
+            for commit in std::mem::take(&mut state.hung) {
+                let answer = state.commit(commit);
+                state.answers.push(answer);
+            }
+        });
+    }
+
     /// Takes all lanes away, with or without warning, and assigns them again.
     pub(crate) fn rebalance(&self, lost: bool) {
         self.with(|state| state.revoke = Some(lost));
@@ -143,6 +165,13 @@ impl Connect for Memory {
         let for_ever = Duration::from_secs(365 * 24 * 3600);
         self.with(|state| state.session.unwrap_or(for_ever))
     }
+}
+
+fn size(record: &Outgoing) -> usize {
+    let part = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+    let headers = record.headers.iter();
+    let headers: usize = headers.map(|(name, value)| name.len() + part(value)).sum();
+    part(&record.key) + part(&record.value) + headers
 }
 
 fn is_too_large(commit: &Commit, limit: Option<usize>) -> bool {
@@ -221,6 +250,12 @@ impl State {
             Some(_) if is_too_large(&commit, self.metadata_limit) => {
                 error(ErrorKind::TooLarge, "metadata")
             }
+            Some(_) if self.letters_fail && !commit.letters.is_empty() => {
+                error(ErrorKind::Transient, "letters as told")
+            }
+            Some(_) if let Some(index) = self.too_large_letter(&commit) => {
+                error(ErrorKind::LetterTooLarge(index), "letter")
+            }
             Some(reading) => {
                 match &commit.metadata {
                     Some(text) => self.metadata.insert(reading.partition, Arc::clone(text)),
@@ -230,10 +265,21 @@ impl State {
                     .insert(reading.partition, commit.position.get());
                 self.commits
                     .push((reading.partition, commit.position.get()));
+                let untrue = atomic::untrue(&self.letters, &commit);
+                self.untrue_letters.extend(untrue);
+                self.letters.extend(commit.letters.iter().cloned());
                 Ok(())
             }
         };
         Event::Committed { commit, result }
+    }
+}
+
+impl State {
+    fn too_large_letter(&self, commit: &Commit) -> Option<usize> {
+        let limit = self.letters_limit?;
+        let mut letters = commit.letters.iter();
+        letters.position(|letter| size(letter) > limit)
     }
 }
 
@@ -267,6 +313,10 @@ impl Consumer for Memory {
 
     fn commit(&self, commits: Vec<Commit>) {
         self.with(|state| {
+            if state.commits_hang {
+                state.hung.extend(commits);
+                return;
+            }
             for commit in commits {
                 let answer = state.commit(commit);
                 state.answers.push(answer);
@@ -316,6 +366,15 @@ impl Producer for Memory {
                     detail: "as told".to_owned(),
                 });
             }
+            if state
+                .letters_limit
+                .is_some_and(|limit| size(&record) > limit)
+            {
+                return Err(Error {
+                    kind: ErrorKind::TooLarge,
+                    detail: "too large".to_owned(),
+                });
+            }
             state.letters.push(record);
             Ok(Placed {
                 partition: 0,
@@ -323,6 +382,11 @@ impl Producer for Memory {
             })
         });
         Box::pin(std::future::ready(result))
+    }
+
+    fn partitions(&self, _topic: &str) -> Partitions {
+        let partitions = self.with(|state| state.letters_partitions);
+        Box::pin(std::future::ready(Ok(partitions)))
     }
 
     fn flushed(&self, _timeout: Duration) -> Flushed {

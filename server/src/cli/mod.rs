@@ -14,9 +14,11 @@ pub mod admin;
 pub mod bench;
 pub mod check;
 pub mod demo;
+pub mod dlq;
 mod output;
 pub mod publish;
 pub mod serve;
+mod stop;
 pub mod sub;
 pub mod target;
 
@@ -47,12 +49,14 @@ pub enum Command {
     Check(check::Args),
     /// Receive records of a subscription and answer them.
     Sub(sub::Args),
-    /// Write lines or files to a topic.
+    /// Write lines, JSON or files to a topic.
     Pub(publish::Args),
     /// Show the lanes of a running gateway.
     Lanes(admin::LanesArgs),
     /// Close dead-letter breakers of a running gateway.
     Breaker(admin::BreakerArgs),
+    /// List, show and put back dead letters.
+    Dlq(dlq::Args),
     /// Show everything at work on an embedded broker.
     Demo(demo::Args),
     /// Measure the gateway against a direct consumer.
@@ -81,17 +85,24 @@ impl Cli {
             Command::Pub(args) => Box::pin(publish::run(args)).await,
             Command::Lanes(args) => Box::pin(admin::lanes(args)).await,
             Command::Breaker(args) => Box::pin(admin::breaker(args)).await,
+            Command::Dlq(args) => Box::pin(dlq::run(args)).await,
             Command::Demo(args) => Box::pin(demo::run(args)).await,
             Command::Bench(args) => Box::pin(bench::run(args)).await,
         }
     }
 }
 
+/// Arguments that do not fit together, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
 /// Says on standard error what went wrong, and with which code to end.
 #[must_use]
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     let (code, text) = match error.downcast_ref::<Problems>() {
         Some(problems) => (USAGE, output::problems(problems)),
+        None if error.is::<Usage>() => (USAGE, format!("error: {}", in_full(error))),
         None => (FAILED, format!("error: {}", in_full(error))),
     };
     output::complain(&text);

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Kafka's own topics begin so.
-const INTERNAL: &str = "__";
+pub(super) const INTERNAL: &str = "__";
 
 /// What may be opened ad hoc.
 #[derive(Clone)]
@@ -157,7 +157,7 @@ fn unknown(option: &str) -> Option<Refusal> {
     })
 }
 
-fn matches(patterns: &[String], text: &str) -> bool {
+pub(super) fn matches(patterns: &[String], text: &str) -> bool {
     patterns
         .iter()
         .any(|pattern| WildMatch::new(pattern).matches(text))

@@ -74,7 +74,7 @@ pub(super) fn ad_hoc(
     }))
 }
 
-fn topic_patterns(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
+pub(super) fn topic_patterns(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
     let patterns = value::texts(node, spec)?;
     let possible = |pattern: &String| can_match(pattern, is_topic);
     if patterns.iter().all(possible) {

@@ -10,14 +10,19 @@ use super::{
     Cluster, intake_parse,
     options::{self, Spec, TEMPLATE},
     properties::{scalar, squashed},
+    publish_parse,
     reader::{Reader, problem},
     tree::{Node, Origin},
     value,
 };
 
+mod exactly_once;
 mod retry;
 
-pub(super) use self::retry::{retry_topic, retry_topics};
+pub(super) use self::{
+    exactly_once::exactly_once,
+    retry::{retry_topic, retry_topics},
+};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL_MS: u128 = 300_000;
@@ -32,8 +37,11 @@ pub(super) fn presence(reader: &mut Reader<'_>) {
             .root
             .get(table)
             .is_some_and(|node| node.table().is_none());
-        // What opens ad hoc needs no subscription here.
-        let elsewhere = table == "subscriptions" && reader.root.contains_key(TEMPLATE[0]);
+        // Neither what opens ad hoc nor what publishes needs a subscription here.
+        let mut clusters = reader.names("clusters").into_iter();
+        let elsewhere = table == "subscriptions"
+            && (reader.root.contains_key(TEMPLATE[0])
+                || clusters.any(|name| publish_parse::is_given(reader.root, name)));
         if reader.names(table).is_empty() && !blocked && !elsewhere {
             let why = format!("is missing: at least one is needed, under a name, as {example}");
             let missing = problem(

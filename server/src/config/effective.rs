@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Batch, Cluster, Config, Delivery, Intake, OnFailure, StartAt, Subscription,
+    Batch, Cluster, Config, Delivery, Intake, OnFailure, Publish, StartAt, Subscription,
     options::{size, span},
     problem::MASK,
 };
@@ -70,6 +70,7 @@ impl Config {
             parts.push(("admin".to_owned(), line(&[("address", address)])));
         }
         parts.extend(self.clusters.iter().map(cluster));
+        parts.extend(self.publish.iter().map(publish));
         parts.extend(self.subscriptions.iter().map(subscription));
         if let Some(ad_hoc) = &self.ad_hoc {
             parts.push(("ad_hoc".to_owned(), line(&ad_hoc.settings())));
@@ -88,6 +89,25 @@ fn cluster(cluster: &Cluster) -> (String, String) {
         ("properties", properties(&cluster.properties)),
     ]);
     (format!("clusters.{}", cluster.name), settings)
+}
+
+fn publish(publish: &Publish) -> (String, String) {
+    let settings = line(&[
+        ("topics", publish.topics.join(",")),
+        ("acks", publish.acks.word().to_owned()),
+        (
+            "idempotence",
+            publish.is_idempotent(publish.acks).to_string(),
+        ),
+        ("max_record_bytes", size(publish.max_record_bytes)),
+        (
+            "max_in_flight_records",
+            publish.max_in_flight_records.to_string(),
+        ),
+        ("max_in_flight_bytes", size(publish.max_in_flight_bytes)),
+        ("producer", properties(&publish.producer_properties)),
+    ]);
+    (format!("clusters.{}.publish", publish.cluster), settings)
 }
 
 const fn on_reject(on_reject: OnReject) -> &'static str {
@@ -169,6 +189,17 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         if let Some(retry_topic) = &dead_letter.retry_topic {
             settings.push(("dead_letter.retry_topic", retry_topic.clone()));
         }
+        if let Some(exactly_once) = &dead_letter.exactly_once {
+            settings.push(("dead_letter.exactly_once", true.to_string()));
+            settings.push((
+                "dead_letter.transaction_timeout",
+                span(exactly_once.transaction_timeout),
+            ));
+            if let Some(id) = &exactly_once.transactional_id {
+                settings.push(("dead_letter.transactional_id", id.clone()));
+            }
+        }
+        settings.extend(dead_letter.copying.settings());
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
         settings.extend(unwritten(policy));
         settings.push((

@@ -28,6 +28,7 @@ mod ad_hoc_parse;
 mod address;
 mod admin;
 mod checks;
+mod copying;
 mod effective;
 mod intake;
 mod intake_parse;
@@ -39,6 +40,8 @@ mod overlay;
 mod parse;
 mod problem;
 mod properties;
+mod publish;
+mod publish_parse;
 mod reader;
 mod reference;
 mod secret;
@@ -54,12 +57,14 @@ mod wish;
 pub use self::{
     ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
     admin::Admin,
+    copying::{Alias, Copying, Creation, LetterPartition},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Listen, Log, Shutdown},
     problem::{Problem, Problems},
+    publish::{Acks, Publish},
     reference::reference,
-    subscription::{Batch, DeadLetter, Delivery, Lease, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
     wish::{Contradiction, Wish, Wishes},
 };
 
@@ -75,6 +80,9 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Kafka connections, by name.
     pub clusters: Vec<Cluster>,
+    /// What may be written through the gateway: one entry for each cluster that takes
+    /// records.
+    pub publish: Vec<Publish>,
     /// What subscribers can attach to, by name.
     pub subscriptions: Vec<Subscription>,
     /// What subscribers can open without one of those; `None`: nothing.

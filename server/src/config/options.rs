@@ -146,6 +146,33 @@ options! {
     CLUSTER_PROPERTIES = "clusters.*.properties", Kind::Properties, Need::Optional,
         "librdkafka properties for all clients of this cluster, less the refused ones.";
 
+    PUBLISH_TOPICS = "clusters.*.publish.topics",
+        Kind::Texts("topic names, in which `*` stands for any characters"), Need::Required,
+        "Topics that may be written to through the gateway. The table `publish` is what allows it at all. Topics for \
+         dead letters and retries have to be named in full; Kafka's own, which begin with two \
+         underscores, are never written to.";
+    PUBLISH_ACKS = "clusters.*.publish.acks",
+        Kind::Choice { of: &["all", "leader", "none"], later: &[] }, Need::Default("\"all\""),
+        "Which brokers must have a record before it counts as written, unless the publisher asks for \
+         something else.";
+    PUBLISH_IDEMPOTENCE = "clusters.*.publish.idempotence", Kind::Flag, Need::Optional,
+        "Whether a retry of the client library can never write a record twice, unless the publisher \
+         asks for something else. Needs `acks = \"all\"`. Without it `true` with acks of all, else \
+         `false`.";
+    PUBLISH_MAX_RECORD_BYTES = "clusters.*.publish.max_record_bytes",
+        Kind::Size { min: KIB, max: 15 * MIB }, Need::Default("\"1MiB\""),
+        "Largest record that is taken, in bytes of key, value and headers.";
+    PUBLISH_MAX_IN_FLIGHT_RECORDS = "clusters.*.publish.max_in_flight_records",
+        Kind::Integer { min: 1, max: 1_000_000, unit: "records" }, Need::Default("10000"),
+        "Records of one stream that wait for Kafka or whose results wait to be read. More are not read \
+         from the stream.";
+    PUBLISH_MAX_IN_FLIGHT_BYTES = "clusters.*.publish.max_in_flight_bytes",
+        Kind::Size { min: MIB, max: GIB }, Need::Default("\"32MiB\""),
+        "Bytes that wait for Kafka, over all streams that write to the cluster: key, value and headers, \
+         and 256 for each record. More are not read from the streams.";
+    PUBLISH_PRODUCER = "clusters.*.publish.producer", Kind::Properties, Need::Optional,
+        "librdkafka properties for the producers of published records only.";
+
     SUBSCRIPTION_CLUSTER = "subscriptions.*.cluster", Kind::Text("the name of a cluster"),
         Need::Required, "Which of the clusters.";
     TOPICS = "subscriptions.*.topics", Kind::Texts("topic names"), Need::Required,
@@ -236,6 +263,22 @@ options! {
     DEAD_LETTER_RETRY_TOPIC = "subscriptions.*.dead_letter.retry_topic", Kind::Text("a topic name"),
         Need::Optional, "Where `ackgate dlq redrive` puts dead letters back, on the same cluster; read \
          beside `topics`, always from its beginning. A topic of this subscription alone.";
+    DEAD_LETTER_ALIASES = "subscriptions.*.dead_letter.aliases",
+        Kind::Texts("\"connect\", \"streams\", \"spring\" or \"share\""), Need::Optional,
+        "Headers under the names of Kafka Connect, Kafka Streams, Spring or share groups beside the \
+         gateway's own, for tools that know those.";
+    DEAD_LETTER_PARTITION = "subscriptions.*.dead_letter.partition",
+        Kind::Choice { of: &["same", "key"], later: &[] }, Need::Default("\"same\""),
+        "`same`: the record's partition number, modulo the topic's number of partitions where that \
+         has fewer. `key`: by the record's key.";
+    DEAD_LETTER_CREATE = "subscriptions.*.dead_letter.create", Kind::Flag, Need::Default("false"),
+        "Missing dead-letter and retry topics are created when the gateway starts.";
+    DEAD_LETTER_PARTITIONS = "subscriptions.*.dead_letter.partitions",
+        Kind::Integer { min: 1, max: 10_000, unit: "partitions" }, Need::Optional,
+        "Partitions of a topic that is created; without it as many as the source that has most.";
+    DEAD_LETTER_REPLICATION = "subscriptions.*.dead_letter.replication",
+        Kind::Integer { min: 1, max: 100, unit: "replicas" }, Need::Optional,
+        "Replicas of a topic that is created; without it the broker's default.";
     DEAD_LETTER_BACKOFF_INITIAL = "subscriptions.*.dead_letter.backoff.initial", millis(10, HOUR),
         Need::Default("\"1s\""),
         "Upper bound of the first delay before a dead letter that could not be written is tried again.";
@@ -244,6 +287,21 @@ options! {
         "Growth of that bound per try.";
     DEAD_LETTER_BACKOFF_MAX = "subscriptions.*.dead_letter.backoff.max", millis(10, HOUR),
         Need::Default("\"60s\""), "Where that bound ends.";
+    DEAD_LETTER_EXACTLY_ONCE = "subscriptions.*.dead_letter.exactly_once", Kind::Flag,
+        Need::Default("false"),
+        "Store each dead letter in one Kafka transaction with the commit that settles its record: \
+         readers with `isolation.level=read_committed` see it exactly once.";
+    DEAD_LETTER_TRANSACTION_TIMEOUT = "subscriptions.*.dead_letter.transaction_timeout",
+        millis(1000, 15 * MINUTE), Need::Default("\"10s\""),
+        "With `exactly_once`: how long a transaction of a gateway that has died keeps the group's \
+         positions and the dead-letter topic's readers waiting. At most the brokers' \
+         `transaction.max.timeout.ms`.";
+    DEAD_LETTER_TRANSACTIONAL_ID = "subscriptions.*.dead_letter.transactional_id",
+        Kind::Text("1 to 200 of a-z, A-Z, 0-9, '.', '_' and '-'"), Need::Optional,
+        "With `exactly_once`: names this gateway to Kafka, followed by a dot and the \
+         subscription's name. One that stays the same lets a gateway that starts again end its \
+         predecessor's transaction at once; no two gateways may share it. Without it each start \
+         has an id of its own.";
     DEAD_LETTER_PRODUCER = "subscriptions.*.dead_letter.producer", Kind::Properties,
         Need::Optional, "librdkafka properties for the dead-letter producer only.";
     WINDOW_RECORDS = "subscriptions.*.window.records",

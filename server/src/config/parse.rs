@@ -9,6 +9,7 @@ use super::{
     Cluster, Config, Listen, Log, Shutdown, ad_hoc_parse, address, admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
+    publish_parse,
     reader::{Reader, path, problem},
     subscription_parse,
     tree::{Node, Origin},
@@ -38,11 +39,13 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     checks::overlaps(reader, &clusters);
     checks::retry_topics(reader, &clusters);
     let ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
+    let publish = publish_parse::publish(reader, &names);
 
     Some(Config {
         listen: listen?,
         admin: admin?,
         clusters: clusters.into_iter().collect::<Option<_>>()?,
+        publish: publish?,
         subscriptions: subscriptions.into_iter().collect::<Option<_>>()?,
         ad_hoc: ad_hoc?,
         shutdown: shutdown?,
@@ -177,7 +180,11 @@ pub(super) fn properties(
             refused = true;
             continue;
         }
-        match properties::rule(property, node) {
+        let ruling = match spec.key == options::PUBLISH_PRODUCER.key {
+            true => properties::rule_for_publishing(property, node),
+            false => properties::rule(property, node),
+        };
+        match ruling {
             Ruling::Pass(value) => passed.push((property.clone(), value)),
             Ruling::Drop => {}
             Ruling::Refuse(why) => {

@@ -89,7 +89,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "transactional.id",
-        "is refused: ackgate writes dead letters without transactions",
+        "is refused: give `dead_letter.transactional_id` of the subscription, with `exactly_once`",
     ),
     (
         "delivery.report.only.error",
@@ -141,6 +141,19 @@ pub(super) fn may_be_shown(name: &str) -> bool {
             .chain(&ACKS)
             .chain(&DELIVERY_TIMEOUT)
             .any(|ruled| *ruled == name)
+}
+
+/// Rules on one property of a producer for published records, whose acks and
+/// idempotence are options.
+pub(super) fn rule_for_publishing(name: &str, node: &Node) -> Ruling {
+    let squashed = squashed(name);
+    if squashed == IDEMPOTENCE {
+        return Ruling::Refuse("is refused: give `idempotence` of `publish`".to_owned());
+    }
+    if ACKS.contains(&squashed.as_str()) {
+        return Ruling::Refuse("is refused: give `acks` of `publish`".to_owned());
+    }
+    rule(name, node)
 }
 
 /// Rules on one property.

@@ -6,6 +6,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use super::mutation::{self, Mutation};
+
 /// Bytes in use against a limit. Clones share the count.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -45,7 +47,7 @@ impl Budget {
     pub(super) fn recount(&self, before: u64, after: u64) {
         if after >= before {
             self.used.fetch_add(after - before, Ordering::Relaxed);
-        } else {
+        } else if !mutation::is_on(Mutation::LeakMemory) {
             self.used.fetch_sub(before - after, Ordering::Relaxed);
         }
     }

@@ -26,6 +26,7 @@ use super::{
     intake::{Tally, Wall},
     lanes::Lanes,
     membership::{Membership, Revoke},
+    mutation,
     shape::Waits,
     subscribers::Subscribers,
 };
@@ -143,7 +144,8 @@ impl Driver {
         let mut events = Vec::with_capacity(PER_TURN);
         let mut orphaned = false;
         loop {
-            let wake = self.parts.origin + self.next_wake().0;
+            let wake = mutation::wake(self.next_wake(), self.subscribers.is_empty());
+            let wake = self.parts.origin + wake.0;
             // In this order, so that a run can be repeated exactly. Nobody starves: what
             // comes before the sessions follows from what they said, and is bounded by it.
             tokio::select! {
@@ -191,6 +193,7 @@ impl Driver {
     /// Everything that follows from what was received.
     fn turn(&mut self) {
         let now = self.now();
+        mutation::turn();
         for generation in self.lanes.due(now) {
             self.lapse_lease(now, generation);
             if let Some(entry) = self.lanes.touch(generation) {

@@ -4,12 +4,14 @@
 use ackgate_lane::{Effect, Generation, OffsetRange, Position, Return, Time};
 
 use super::{
+    atomic,
     dead_letter::GivenUp,
     driver::Driver,
     handle::{End, NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
-    metadata, mutation,
+    metadata,
+    mutation::{self, Mutation},
 };
 use crate::broker::Commit;
 
@@ -54,7 +56,7 @@ impl Driver {
 
     fn carry_out_one(&mut self, now: Time, generation: Generation, effect: Effect) {
         match effect {
-            Effect::Commit { position, serial } => self.commit(generation, position, serial),
+            Effect::Commit { position, serial } => self.commit(now, generation, position, serial),
             Effect::MapRefused { most_bytes } => self.map_refused(generation, most_bytes),
             Effect::Seek { to } => self.seek(generation, to),
             Effect::DeadLetter {
@@ -90,6 +92,7 @@ impl Driver {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
                     entry.forget_notes(range);
+                    atomic::forget(&mut entry.refusals, range);
                 }
             }
             Effect::Skipped { range } => {
@@ -126,20 +129,26 @@ impl Driver {
 
     /// A drain's last commit travels with the answer to the revoke. Before a stop has
     /// drained a lane the consumer is free to commit, and whoever waits for that before
-    /// its next verdict would hold the drain up.
-    fn commit(&mut self, generation: Generation, position: Position, serial: u64) {
-        let is_revoked = self
-            .revokes
-            .iter()
-            .any(|of| of.generations.contains(&generation));
+    /// its next verdict would hold the drain up. Exactly once the drain waits for the
+    /// dead letters of such a commit, so the consumer makes it while it waits too.
+    fn commit(&mut self, now: Time, generation: Generation, position: Position, serial: u64) {
+        let Some(letters) = self.letters_of(now, generation, serial) else {
+            return;
+        };
+        let is_revoked = !self.parts.subscription.policy.exactly_once
+            && self
+                .revokes
+                .iter()
+                .any(|of| of.generations.contains(&generation));
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
         let commit = Commit {
             generation,
-            position: mutation::position(position, entry.fetched),
+            position: mutation::position(position, serial, (entry.start, entry.fetched)),
             serial,
             metadata: entry.lane.commit_map(serial).map(metadata::write),
+            letters,
         };
         if is_revoked || entry.lane.is_done() {
             entry.last_commit = Some(commit);
@@ -265,7 +274,11 @@ impl Driver {
             }
         };
         entry.starved = false;
-        let bytes = bytes.saturating_sub(entry.granted.bytes);
+        let bytes = if mutation::is_on(Mutation::IgnoreMemory) {
+            self.parts.subscription.window_bytes
+        } else {
+            bytes.saturating_sub(entry.granted.bytes)
+        };
         entry.granted.records += records;
         entry.granted.bytes += bytes;
         if let Some(consumer) = self.membership.consumer() {
@@ -276,7 +289,8 @@ impl Driver {
     /// Tells all lanes when the first subscriber wants records, or the last one
     /// pauses or leaves, and when memory may have become free.
     pub(super) fn follow_eligibility(&mut self, now: Time) {
-        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible();
+        let eligible = self.is_cohort_complete(now) && self.subscribers.any_eligible()
+            || mutation::is_on(Mutation::FetchForNobody);
         let changed = eligible != self.eligible;
         self.eligible = eligible;
         if changed && !eligible {

@@ -272,6 +272,7 @@ impl Driver {
 
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
         let now = self.now();
+        self.letters_committed(now, commit.generation, commit.serial, &result);
         let Some(entry) = self.lanes.touch(commit.generation) else {
             return;
         };
@@ -284,6 +285,9 @@ impl Driver {
                 CommitOutcome::Done
             }
             Err(error) if error.kind == ErrorKind::TooLarge => CommitOutcome::MetadataTooLarge,
+            Err(error) if matches!(error.kind, ErrorKind::LetterTooLarge(_)) => {
+                CommitOutcome::Failed
+            }
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(
@@ -297,6 +301,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
+        let outcome = mutation::outcome(outcome, !commit.letters.is_empty());
         entry.lane.handle_commit(now, commit.serial, outcome);
     }
 

@@ -89,7 +89,8 @@ impl Driver {
     ) {
         let (subscriber, sequence) = question;
         let mut answers = refused;
-        let mut deeds = (confirm == Confirm::Durable).then(Deeds::default);
+        let is_durable = confirm == Confirm::Durable && !mutation::is_on(Mutation::ConfirmEarly);
+        let mut deeds = is_durable.then(Deeds::default);
         for verdict in verdicts {
             self.settle(subscriber, verdict, &mut answers, deeds.as_mut());
             if answers.len() > MAX_ANSWERS {

@@ -60,6 +60,9 @@ pub(super) struct Entry {
     pub(super) failed: bool,
     /// Its bytes leave no room to fetch, as the lane was last told.
     pub(super) full: bool,
+    /// Exactly once: how often their topic has refused the dead letters of these offsets
+    /// as too large.
+    pub(super) refusals: BTreeMap<u64, u32>,
     /// Why it hands nothing out, as told to subscribers and the log.
     pub(super) standstill: Option<Standstill>,
     /// Why the last dead letter could not be written.
@@ -196,16 +199,20 @@ impl Lanes {
         if assigned.anew.is_some() {
             epoch.0 += 1;
         }
+        let map = metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes);
         let start = Start {
             generation,
             epoch: *epoch,
             position: assigned.start,
             committed: assigned.committed,
             seed: fastrand::u64(..),
-            map: metadata::restore(assigned.metadata.as_deref(), subscription.map_bytes),
+            map: mutation::map(map, assigned.start),
         };
         let lane = match subscription.delivery {
-            Delivery::Competing => Kind::Competing(Box::new(Lane::new(subscription.policy, start))),
+            Delivery::Competing => {
+                let policy = mutation::policy(subscription.policy);
+                Kind::Competing(Box::new(Lane::new(policy, start)))
+            }
             Delivery::Broadcast(sharing) => Kind::Broadcast(Box::new(Broadcast::new(
                 subscription.policy,
                 sharing,
@@ -227,6 +234,7 @@ impl Lanes {
             granted: Grant::default(),
             seek: 0,
             last_commit: None,
+            refusals: BTreeMap::new(),
             drained: false,
             start: assigned.start,
             failed: false,

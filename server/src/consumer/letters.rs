@@ -11,7 +11,7 @@ use super::{
     mutation::{self, Mutation},
 };
 use crate::{
-    broker::{self, ErrorKind, Placed},
+    broker::{self, Placed},
     fail,
 };
 
@@ -24,7 +24,7 @@ impl Driver {
         let refuser = entry.lane.refusal(given_up.offset);
         let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, &dead_letter.topic, entry, given_up, refuser)
+            dead_letter::build(subscription, dead_letter, entry, given_up, refuser)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
@@ -41,17 +41,7 @@ impl Driver {
             entry.lane.handle_dead_letter(now, offset, stored);
         }
         self.letters.push(Box::pin(async move {
-            let spare = letter.clone();
-            fail::point("dead-letter.before-write");
-            let written = producer.produce(letter);
-            fail::point("dead-letter.enqueued");
-            let mut result = written.await;
-            if result
-                .as_ref()
-                .is_err_and(|error| error.kind == ErrorKind::TooLarge)
-            {
-                result = producer.produce(dead_letter::headers_only(spare)).await;
-            }
+            let result = dead_letter::write(&*producer, letter).await;
             (generation, offset, result)
         }));
         tracing::debug!(

@@ -6,6 +6,7 @@
 
 mod absence;
 mod arrival;
+mod atomic;
 mod bodies;
 mod budget;
 mod cohort;

@@ -1,11 +1,17 @@
-//! Deliberate bugs, one at a time, that prove that the simulation sees such bugs.
+//! Deliberate bugs, one at a time, that prove that the simulation sees such bugs; and
+//! what it cannot see from outside: the numbers of lanes and of a driver's turns.
 //!
 //! Boundary: compiled into tests only; elsewhere every question is answered with no.
 
-use ackgate_lane::{Offset, OffsetRange, Position, Target, Verdict};
+use ackgate_lane::{
+    CommitOutcome, MapStart, Offset, OffsetRange, Order, Policy, Position, Target, Time, Verdict,
+};
 
 #[cfg(test)]
-pub(crate) use self::switch::{set, wire_lane};
+mod switch;
+
+#[cfg(test)]
+pub(crate) use self::switch::{begin, end, wire_lane};
 
 /// A bug that can be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,10 @@ pub(crate) enum Mutation {
     CommitHighestSeen,
     /// A dead letter counts as stored before Kafka has confirmed it.
     SettleBeforeDeadLetter,
+    /// A commit goes without the dead letters that belong to it.
+    ForgetLetters,
+    /// A commit with dead letters counts as failed though Kafka has it.
+    DoubtLetters,
     /// A verdict of somebody who no longer has the record is applied.
     AcceptSuperseded,
     /// A lane outlives its revoke.
@@ -25,6 +35,28 @@ pub(crate) enum Mutation {
     AckOnLoss,
     /// One record more than granted is out.
     ExceedCredit,
+    /// One subscriber gets more bytes than it granted.
+    ExceedBytes,
+    /// Whatever order was asked for, there is none.
+    LoseOrder,
+    /// What is fetched takes no notice of the memory that is left.
+    IgnoreMemory,
+    /// Memory is never given back.
+    LeakMemory,
+    /// A verdict is durable before it is committed.
+    ConfirmEarly,
+    /// What was committed of single records is not read.
+    IgnoreMap,
+    /// What was committed of single records is believed after the group was reset.
+    BelieveOldMap,
+    /// What lies between two records that were fetched together is waited for.
+    WaitForGaps,
+    /// Records are fetched although nobody takes any.
+    FetchForNobody,
+    /// A driver without subscribers never sleeps.
+    Spin,
+    /// Now and then the position with which a lane began is committed once more.
+    CommitTheStart,
     /// A failed record comes again at once, whatever delay was asked for.
     IgnoreDelay,
     /// A batch goes to every subscriber.
@@ -37,6 +69,7 @@ pub(crate) enum Mutation {
 
 /// Whether the bug is switched on.
 #[cfg(not(test))]
+#[inline]
 pub(super) const fn is_on(_: Mutation) -> bool {
     false
 }
@@ -70,54 +103,92 @@ pub(super) fn everything() -> Target {
     }
 }
 
-/// The position that is committed for `floor`.
-pub(super) fn position(floor: Position, seen: Option<Position>) -> Position {
+/// How a commit went, with or without letters.
+pub(super) fn outcome(outcome: CommitOutcome, has_letters: bool) -> CommitOutcome {
+    if has_letters && is_on(Mutation::DoubtLetters) {
+        CommitOutcome::Failed
+    } else {
+        outcome
+    }
+}
+
+/// The position that is committed for `floor`, by the lane that began at `start`.
+pub(super) fn position(
+    floor: Position,
+    serial: u64,
+    (start, seen): (Option<Position>, Option<Position>),
+) -> Position {
     if is_on(Mutation::CommitHighestSeen) {
         seen.map_or(floor, |seen| seen.max(floor))
+    } else if is_on(Mutation::CommitTheStart) && serial.is_multiple_of(3) {
+        start.unwrap_or(floor)
     } else {
         floor
     }
 }
 
+/// The policy by which a lane goes.
+pub(super) fn policy(policy: Policy) -> Policy {
+    if is_on(Mutation::LoseOrder) {
+        Policy {
+            order: Order::None,
+            ..policy
+        }
+    } else {
+        policy
+    }
+}
+
+/// The map with which a lane begins at `start`.
+pub(super) fn map(mut map: MapStart, start: Option<Position>) -> MapStart {
+    if is_on(Mutation::IgnoreMap) {
+        map.restored = None;
+    }
+    if is_on(Mutation::BelieveOldMap)
+        && let (Some(old), Some(start)) = (&mut map.restored, start)
+        && old.floor != start
+    {
+        old.floor = start;
+        old.settled.retain(|run| run.first().position() > start);
+        old.counters.clear();
+    }
+    map
+}
+
+/// What a lane is told of the records of a chunk, whose runs these are.
+pub(super) fn runs(runs: Vec<OffsetRange>) -> Vec<OffsetRange> {
+    if is_on(Mutation::WaitForGaps)
+        && let [first, .., last] = runs.as_slice()
+    {
+        OffsetRange::new(first.first(), last.end())
+            .into_iter()
+            .collect()
+    } else {
+        runs
+    }
+}
+
+/// When the driver looks again, with subscribers or without.
+pub(super) fn wake(wake: Time, is_alone: bool) -> Time {
+    if is_on(Mutation::Spin) && is_alone {
+        Time::default()
+    } else {
+        wake
+    }
+}
+
+/// Notes a turn of a driver.
+#[inline]
+pub(super) fn turn() {
+    #[cfg(test)]
+    switch::turn();
+}
+
 /// Notes which assignment a lane on the wire is.
+#[inline]
 pub(super) fn number(number: u64, generation: u64) {
     #[cfg(test)]
     switch::number(number, generation);
     #[cfg(not(test))]
     let _ = (number, generation);
-}
-
-#[cfg(test)]
-mod switch {
-    use std::{
-        cell::{Cell, RefCell},
-        collections::BTreeMap,
-    };
-
-    use super::Mutation;
-
-    thread_local! {
-        static ON: Cell<Option<Mutation>> = const { Cell::new(None) };
-        /// Assignments by the numbers that subscribers know them by.
-        static NUMBERS: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
-    }
-
-    /// Switches a bug on for whatever runs on this thread, and forgets all numbers.
-    pub(crate) fn set(mutation: Option<Mutation>) {
-        ON.set(mutation);
-        NUMBERS.with_borrow_mut(BTreeMap::clear);
-    }
-
-    pub(super) fn is_on(mutation: Mutation) -> bool {
-        ON.get() == Some(mutation)
-    }
-
-    pub(super) fn number(number: u64, generation: u64) {
-        NUMBERS.with_borrow_mut(|numbers| numbers.insert(number, generation));
-    }
-
-    /// The assignment that a lane on the wire is, if there was one; else the number.
-    pub(crate) fn wire_lane(number: u64) -> u64 {
-        NUMBERS.with_borrow(|numbers| numbers.get(&number).copied().unwrap_or(number))
-    }
 }

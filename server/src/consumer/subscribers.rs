@@ -110,7 +110,11 @@ impl Attached {
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
         let more = u64::from(mutation::is_on(Mutation::ExceedCredit));
         let records = (self.credit.records + more).saturating_sub(self.out.records);
-        let bytes = self.credit.bytes.saturating_sub(self.out.bytes);
+        let bytes = if mutation::is_on(Mutation::ExceedBytes) {
+            self.max_batch_bytes
+        } else {
+            self.credit.bytes.saturating_sub(self.out.bytes)
+        };
         // A record larger than the whole credit goes out alone.
         let fits = first_record <= bytes || self.out.records == 0;
         let may = self.is_eligible()

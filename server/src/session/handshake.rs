@@ -21,7 +21,7 @@ mod options;
 mod refused;
 
 /// Time for the first message.
-const OPEN_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// What most gRPC libraries accept by default.
 const DEFAULT_MESSAGE_BYTES: u64 = 4 * 1024 * 1024;

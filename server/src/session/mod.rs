@@ -1,4 +1,5 @@
-//! One subscriber's stream: opening, credit, batches out, verdicts in.
+//! Streams: a subscriber's opening, credit, batches out and verdicts in, and a
+//! publisher's records in and results out.
 //!
 //! Boundary: the only folder beside `admin` that knows gRPC and protocol types. It decides nothing
 //! about records.
@@ -6,6 +7,7 @@
 mod convert;
 mod handshake;
 mod outcome;
+mod publish;
 mod reader;
 mod service;
 mod status;

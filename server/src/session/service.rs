@@ -20,10 +20,11 @@ use super::{
     convert,
     handshake::{self, Opening, resume},
     outcome::{Outcome, shutting_down},
-    reader, writer,
+    publish, reader, writer,
 };
 use crate::{
     consumer::{Accepted, Attach, Handle, Input, OUTBOX, Session},
+    publish::Desk,
     registry::{Lease, Registry},
 };
 
@@ -66,19 +67,21 @@ pub struct Service {
 #[derive(Debug)]
 struct Shared {
     registry: Registry,
+    desk: Desk,
     gate: Gate,
     ping_interval: Duration,
     sessions: AtomicU64,
 }
 
 impl Service {
-    /// Serves these subscriptions.
+    /// Serves these subscriptions, and takes records at this desk.
     #[must_use]
-    pub fn new(registry: Registry, gate: Gate, ping_interval: Duration) -> Self {
+    pub fn new(registry: Registry, desk: Desk, gate: Gate, ping_interval: Duration) -> Self {
         let sessions = AtomicU64::new(0);
         Self {
             shared: Arc::new(Shared {
                 registry,
+                desk,
                 gate,
                 ping_interval,
                 sessions,
@@ -89,15 +92,33 @@ impl Service {
 
 /// A session's messages, then its status.
 #[derive(Debug)]
-pub struct SessionStream {
-    messages: mpsc::Receiver<Result<Frame, Status>>,
+pub struct SessionStream<T = Frame> {
+    messages: mpsc::Receiver<Result<T, Status>>,
     /// Set before `messages` ends, so that the status arrives even if the
     /// transport took nothing for a while.
     last: Arc<Mutex<Option<Status>>>,
 }
 
-impl Stream for SessionStream {
-    type Item = Result<Frame, Status>;
+impl<T> SessionStream<T> {
+    /// A stream, where its messages go, and where its status goes before they end.
+    #[allow(clippy::type_complexity, reason = "three ends of one thing")]
+    fn new() -> (
+        Self,
+        mpsc::Sender<Result<T, Status>>,
+        Arc<Mutex<Option<Status>>>,
+    ) {
+        let (transport, messages) = mpsc::channel(TRANSPORT);
+        let last = Arc::new(Mutex::new(None));
+        let stream = Self {
+            messages,
+            last: Arc::clone(&last),
+        };
+        (stream, transport, last)
+    }
+}
+
+impl<T> Stream for SessionStream<T> {
+    type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.messages.poll_recv(cx) {
@@ -111,20 +132,35 @@ impl Stream for SessionStream {
 #[tonic::async_trait]
 impl GatewayService for Service {
     type SubscribeStream = SessionStream;
-    type PublishStream = futures::stream::Empty<Result<v1::PublishResponse, Status>>;
+    type PublishStream = SessionStream<v1::PublishResponse>;
 
     async fn publish(
         &self,
-        _request: Request<Streaming<v1::PublishRequest>>,
+        request: Request<Streaming<v1::PublishRequest>>,
     ) -> Result<Response<Self::PublishStream>, Status> {
-        Err(Status::unimplemented("this gateway takes no records yet"))
+        if self.shared.gate.is_closed() {
+            return Err(shutting_down());
+        }
+        let (stream, transport, last) = SessionStream::new();
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let outcome = publish::run(&shared.desk, request.into_inner(), &transport).await;
+            tracing::debug!(?outcome, "a publisher's stream ends");
+            *last.lock() = outcome.into_status();
+            drop(transport);
+        });
+        Ok(Response::new(stream))
     }
 
     async fn publish_batch(
         &self,
-        _request: Request<v1::PublishBatchRequest>,
+        request: Request<v1::PublishBatchRequest>,
     ) -> Result<Response<v1::PublishBatchResponse>, Status> {
-        Err(Status::unimplemented("this gateway takes no records yet"))
+        if self.shared.gate.is_closed() {
+            return Err(shutting_down());
+        }
+        let batch = publish::batch(&self.shared.desk, request.into_inner());
+        batch.await.map(Response::new)
     }
 
     async fn subscribe(
@@ -134,12 +170,7 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
-        let (transport, messages) = mpsc::channel(TRANSPORT);
-        let last = Arc::new(Mutex::new(None));
-        let stream = SessionStream {
-            messages,
-            last: Arc::clone(&last),
-        };
+        let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
         // Headers go out now; the first message is awaited by the session.
         tokio::spawn(async move {

@@ -77,13 +77,21 @@ pub enum Reason {
     SlowSubscriber,
     /// As many durable confirmations wait for Kafka as may, and have for long.
     CommitsStalled,
+    /// The configuration lets nobody write to the cluster.
+    PublishOff,
+    /// Several clusters take records and none was named.
+    ClusterAmbiguous,
+    /// A message of a publisher without records, or with more than allowed; none was taken.
+    RecordsOutOfRange,
+    /// A message larger than the gateway reads.
+    MessageTooLarge,
     /// The gateway stops.
     ShuttingDown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -115,6 +123,10 @@ impl Reason {
         Self::ManifestTooLarge,
         Self::SlowSubscriber,
         Self::CommitsStalled,
+        Self::PublishOff,
+        Self::ClusterAmbiguous,
+        Self::RecordsOutOfRange,
+        Self::MessageTooLarge,
         Self::ShuttingDown,
     ];
 
@@ -153,6 +165,10 @@ impl Reason {
             Self::ManifestTooLarge => "MANIFEST_TOO_LARGE",
             Self::SlowSubscriber => "SLOW_SUBSCRIBER",
             Self::CommitsStalled => "COMMITS_STALLED",
+            Self::PublishOff => "PUBLISH_OFF",
+            Self::ClusterAmbiguous => "CLUSTER_AMBIGUOUS",
+            Self::RecordsOutOfRange => "RECORDS_OUT_OF_RANGE",
+            Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
             Self::ShuttingDown => "SHUTTING_DOWN",
         }
     }
@@ -168,12 +184,15 @@ impl Reason {
             | Self::TooManyTopics
             | Self::TopicInvalid
             | Self::GroupInvalid
-            | Self::OptionsInvalid => Code::InvalidArgument,
+            | Self::OptionsInvalid
+            | Self::ClusterAmbiguous
+            | Self::RecordsOutOfRange
+            | Self::MessageTooLarge => Code::InvalidArgument,
             Self::AlreadyOpen
             | Self::GroupTaken
             | Self::OptionsContradict
             | Self::SettingsRefused => Code::FailedPrecondition,
-            Self::AdHocOff | Self::AdHocDenied => Code::PermissionDenied,
+            Self::AdHocOff | Self::AdHocDenied | Self::PublishOff => Code::PermissionDenied,
             Self::OpenTimeout => Code::DeadlineExceeded,
             Self::UnknownSubscription | Self::UnknownCluster => Code::NotFound,
             Self::TooManyVerdicts

@@ -14,6 +14,7 @@ use crate::{
     broker,
     config::Subscription,
     consumer::{Budget, Input},
+    publish::Desk,
     registry::{Made, Make, Registry, Source},
     session::{Gate, Service},
 };
@@ -47,7 +48,7 @@ impl Gateway {
         let gate = Gate::default();
         Self {
             id,
-            service: Service::new(registry.clone(), gate.clone(), plan.ping),
+            service: Service::new(registry.clone(), Desk::closed(), gate.clone(), plan.ping),
             died: CancellationToken::new(),
             gate,
             registry,

@@ -24,6 +24,7 @@
     reason = "a reader of a history looks at few of its events"
 )]
 
+mod bugs;
 mod cluster;
 mod dice;
 mod gateway;
@@ -58,7 +59,7 @@ const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs one seed, with a deliberate bug in the driver if one is named.
 fn run(seed: u64, aloud: bool, bug: Option<Mutation>) -> Outcome {
-    mutation::set(bug);
+    mutation::begin(bug);
     let mut dice = Dice::new(seed);
     let plan = Plan::draw(&mut dice);
     if aloud {
@@ -78,7 +79,15 @@ fn run(seed: u64, aloud: bool, bug: Option<Mutation>) -> Outcome {
         history.take()
     });
     drop(runtime);
-    let violations = oracle::check(&plan, &history);
+    let turns = mutation::end();
+    let mut violations = oracle::check(&plan, &history);
+    if turns.is_too_many() {
+        violations.push(Violation {
+            index: history.len(),
+            rule: "L13",
+            what: format!("a driver spins: {} turns within a second", turns.most),
+        });
+    }
     Outcome {
         plan,
         history,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
 
 use super::dice::Dice;
-use crate::config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
+use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
 
 /// Name of the subscription.
 pub(super) const SUBSCRIPTION: &str = "orders";
@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub(super) clients: u64,
     /// Records in each partition at the beginning.
     pub(super) records: u64,
+    /// All records are large, so that memory runs short.
+    pub(super) bulky: bool,
     /// How long things go wrong.
     pub(super) chaos: Duration,
     /// How bad the subscribers are, in percent.
@@ -63,12 +65,14 @@ impl Plan {
         let revoke_drain = dice.ms(0, 5000);
         let late = dice.chance(15);
         let quiet = dice.chance(20);
+        let exactly_once = dice.chance(40);
         Self {
             kind,
             partitions: i32::try_from(dice.between(1, 4)).expect("few"),
             gateways: dice.between(1, 3),
             clients: dice.between(1, 5),
             records: dice.between(0, 40),
+            bulky: dice.chance(10),
             chaos: dice.ms(5_000, 60_000),
             malice: if dice.chance(30) {
                 0
@@ -86,7 +90,7 @@ impl Plan {
             memory: dice.pick(&[1 << 20, 4 << 20, 1 << 30]),
             metadata: dice.pick(&[4096, 4096, 4096, 200, 20]),
             ping: dice.ms(5_000, 30_000),
-            subscription: subscription(dice, kind, revoke_drain),
+            subscription: subscription(dice, kind, revoke_drain, exactly_once),
         }
     }
 }
@@ -97,13 +101,23 @@ impl Plan {
         self.kind == Kind::Ordered
     }
 
+    /// Whether dead letters are stored with the commits that settle their records.
+    pub(super) fn is_atomic(&self) -> bool {
+        self.subscription.policy.exactly_once
+    }
+
     /// Whether rejected and exhausted records settle without a dead letter.
     pub(super) fn drops(&self) -> bool {
         self.subscription.policy.on_reject == OnReject::Drop
     }
 }
 
-fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscription {
+fn subscription(
+    dice: &mut Dice,
+    kind: Kind,
+    revoke_drain: Duration,
+    exactly_once: bool,
+) -> Subscription {
     let duration = dice.ms(1000, 30_000);
     let lease = Lease {
         duration,
@@ -125,7 +139,10 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
             StartAt::Latest
         },
         delivery: Delivery::Competing,
-        policy: policy(dice, kind, on_reject),
+        policy: Policy {
+            exactly_once: exactly_once && on_reject == OnReject::DeadLetter,
+            ..policy(dice, kind, on_reject)
+        },
         window_bytes: 1 << 20,
         linger: dice.ms(500, 20_000),
         revoke_drain,
@@ -144,6 +161,8 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            exactly_once: None,
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -146,7 +146,7 @@ impl World {
 
     async fn harm(self: &Arc<Self>, dice: &mut Dice, partition: i32) {
         let say = |what: String| self.history.push(Event::Chaos(what));
-        match dice.weighted(&[20, 8, 8, 8, 6, 10, 10, 6, 4, 4, 15]) {
+        match dice.weighted(&[20, 8, 8, 8, 6, 10, 10, 6, 4, 10, 15]) {
             0 => {
                 say("partitions move".to_owned());
                 self.cluster.rebalance();

@@ -11,6 +11,7 @@ use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     client::DefaultClientContext,
     consumer::{BaseConsumer, Consumer as _},
+    error::KafkaError,
     message::{Header, Headers as _, OwnedHeaders},
     producer::{FutureProducer, FutureRecord, Producer as _},
 };
@@ -235,6 +236,8 @@ impl Broker {
         let client = self
             .client()
             .set("group.id", "reader-without-commits")
+            // Behind the last record there may be markers.
+            .set("enable.partition.eof", "true")
             .clone();
         let topic = topic.to_owned();
         spawn_blocking(move || read_all(&client, &topic))
@@ -286,8 +289,13 @@ fn read_all(client: &ClientConfig, topic: &str) -> Vec<Seen> {
             Instant::now() < deadline,
             "{topic} was not read to its end {ends:?}: {seen:?}"
         );
-        let Some(Ok(record)) = consumer.poll(Duration::from_millis(100)) else {
-            continue;
+        let record = match consumer.poll(Duration::from_millis(100)) {
+            Some(Ok(record)) => record,
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                ends.remove(&partition);
+                continue;
+            }
+            Some(Err(_)) | None => continue,
         };
         if ends
             .get(&record.partition())

@@ -59,6 +59,17 @@ pub(crate) enum Command {
     Closed {
         subscriber: u64,
     },
+    /// A subscriber comes back, the one that has or had what lies at `also`, if there is
+    /// such: what it has is named where its bit is set, some of it by the number of
+    /// another delivery, and so is what lies at `also`.
+    Resumed {
+        subscriber: u64,
+        named: u16,
+        wrong: u16,
+        also: Option<Spot>,
+    },
+    /// The gateway may have lost its partitions: everything out is void.
+    Fenced,
     /// A subscriber takes nothing for now.
     Paused {
         subscriber: u64,
@@ -88,6 +99,12 @@ pub(crate) enum Command {
     /// A record disappears from the log: one that is to be read again, if there is any.
     Vanish {
         index: usize,
+    },
+    /// The lane is told how far the log holds nothing more.
+    End,
+    /// Retention takes this much that was not read yet.
+    Gone {
+        count: u64,
     },
     /// The lane is revoked, with this much time.
     Drain {
@@ -135,7 +152,7 @@ pub(crate) enum Number {
 fn spot() -> impl Strategy<Value = Spot> {
     prop_oneof![
         4 => (0..20_usize).prop_map(Spot::Out),
-        1 => (0..20_usize).prop_map(Spot::Again),
+        2 => (0..20_usize).prop_map(Spot::Again),
         2 => (-6..14_i64).prop_map(Spot::Floor),
     ]
 }
@@ -177,6 +194,19 @@ fn say() -> impl Strategy<Value = Command> {
         })
 }
 
+fn resumed() -> impl Strategy<Value = Command> {
+    let wrong = prop_oneof![3 => Just(0), 1 => any::<u16>()];
+    let also = option::weighted(0.8, spot());
+    (1..4_u64, any::<u16>(), wrong, also).prop_map(|(subscriber, named, wrong, also)| {
+        Command::Resumed {
+            subscriber,
+            named,
+            wrong,
+            also,
+        }
+    })
+}
+
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         2 => (1..12_u64, prop_oneof![Just(0), any::<u8>()])
@@ -188,11 +218,13 @@ fn command() -> impl Strategy<Value = Command> {
         1 => (1..6_u64, 1..6_u64).prop_map(|(back, count)| Command::FetchAgain { back, count }),
         8 => (1..4_u64, 1..8_u64, 100..1500_u64)
             .prop_map(|(to, count, deadline)| Command::Dispatch { to, count, deadline }),
-        5 => (0..6_usize).prop_map(|index| Command::Sent { index }),
-        14 => say(),
+        6 => (0..6_usize).prop_map(|index| Command::Sent { index }),
+        16 => say(),
         1 => (1..4_u64).prop_map(|subscriber| Command::Lost { subscriber }),
         1 => (1..4_u64).prop_map(|subscriber| Command::Closed { subscriber }),
         1 => (1..4_u64).prop_map(|subscriber| Command::Paused { subscriber }),
+        2 => resumed(),
+        1 => Just(Command::Fenced),
         1 => Just(Command::Oversize),
         5 => (1..800_u64).prop_map(|ms| Command::Wait { ms }),
         1 => (1..3000_u64).prop_map(|ms| Command::Oversleep { ms }),
@@ -202,6 +234,8 @@ fn command() -> impl Strategy<Value = Command> {
         3 => prop::bool::weighted(0.7).prop_map(|done| Command::Commit { done }),
         4 => prop::bool::weighted(0.8).prop_map(|done| Command::Seek { done }),
         2 => (0..8_usize).prop_map(|index| Command::Vanish { index }),
+        1 => Just(Command::End),
+        1 => (1..6_u64).prop_map(|count| Command::Gone { count }),
         1 => (0..1500_u64).prop_map(|ms| Command::Drain { ms }),
     ]
 }

@@ -1,5 +1,6 @@
 //! Gives each command to the lane and its reference and compares them.
 
+mod broken;
 mod compare;
 mod inputs;
 
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use ackgate_lane::{
     AckMap, Effect, Epoch, Generation, Lane, MAX_MAP_BYTES, MapStart, Offset, OffsetRange,
-    OnReject, Policy, Position, Return, Start, Time, Verdict, VerdictResult,
+    OnReject, Policy, Position, ResumeResult, Return, Start, Time, Verdict, VerdictResult,
 };
 
 use crate::{
@@ -32,6 +33,7 @@ pub(crate) struct Harness {
     not_before: std::collections::BTreeMap<u64, Time>,
     pub(crate) trace: Vec<Effect>,
     pub(crate) answers: Vec<VerdictResult>,
+    pub(crate) resumed: Vec<ResumeResult>,
 }
 
 fn range(offsets: (u64, u64)) -> OffsetRange {
@@ -77,6 +79,7 @@ impl Harness {
             not_before: std::collections::BTreeMap::new(),
             trace: Vec::new(),
             answers: Vec::new(),
+            resumed: Vec::new(),
         }
     }
 
@@ -107,15 +110,25 @@ impl Harness {
                     Number::Exactly(number) => Some(number),
                     Number::Current => self.reference.records.get(&first).map(|r| r.deliveries),
                 };
-                let from = match at {
-                    Spot::Out(_) => self.world.out.get(&first).copied().unwrap_or(from),
-                    Spot::Again(_) => self.former_holder(first).unwrap_or(from),
-                    Spot::Floor(_) => from,
-                };
+                let from = self.whose(at, first).unwrap_or(from);
                 self.say(from, (first, first + length), delivery, verdict, by);
             }
             Command::Lost { subscriber } => self.gone(subscriber, Return::Lost),
             Command::Closed { subscriber } => self.gone(subscriber, Return::Verdict),
+            Command::Resumed {
+                subscriber,
+                named,
+                wrong,
+                also,
+            } => {
+                let also = also.map(|at| (at, self.spot(at)));
+                let his = also.and_then(|(at, offset)| self.whose(at, offset));
+                let also = also.map(|(_, offset)| offset);
+                self.resumed(his.unwrap_or(subscriber), named, wrong, also);
+            }
+            Command::Fenced => self.fenced(),
+            Command::End => self.end(),
+            Command::Gone { count } => self.gone_from_the_log(count),
             Command::Paused { subscriber } => self.paused(subscriber),
             Command::Oversize => self.oversize(),
             Command::Wait { ms } => self.wait(Duration::from_millis(ms)),
@@ -168,6 +181,15 @@ impl Harness {
             }
             Spot::Out(_) => floor,
             Spot::Floor(delta) => floor.saturating_add_signed(delta),
+        }
+    }
+
+    /// Who has, or had, the record at `offset`, which lies at `at`.
+    fn whose(&self, at: Spot, offset: u64) -> Option<u64> {
+        match at {
+            Spot::Out(_) => self.world.out.get(&offset).copied(),
+            Spot::Again(_) => self.former_holder(offset),
+            Spot::Floor(_) => None,
         }
     }
 

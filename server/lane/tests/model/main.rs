@@ -14,7 +14,7 @@ mod harness;
 mod reference;
 mod world;
 
-use ackgate_lane::{Cause, Effect, VerdictResult};
+use ackgate_lane::{Cause, Effect, ResumeResult, VerdictResult};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use crate::{
@@ -54,23 +54,22 @@ proptest! {
 #[test]
 fn the_random_inputs_bring_about_every_effect_and_every_answer() {
     let mut runner = TestRunner::deterministic();
-    let (mut effects, mut answers) = (Vec::new(), Vec::new());
-    let mut letters = 0;
-    for seed in 0..1000 {
-        let policy = policies()
-            .new_tree(&mut runner)
-            .expect("a policy")
-            .current();
-        let mut harness = Harness::new(policy, seed);
-        for command in commands()
-            .new_tree(&mut runner)
-            .expect("commands")
-            .current()
-        {
-            harness.run(&command);
+    let (mut effects, mut answers, mut resumed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut inputs, mut letters) = (Vec::new(), 0);
+    for seed in 0..3_200 {
+        // To make up inputs takes longer than to run them: each are run by eight policies.
+        if seed % 8 == 0 {
+            let tree = commands().new_tree(&mut runner);
+            inputs = tree.expect("commands").current();
+        }
+        let policy = policies().new_tree(&mut runner);
+        let mut harness = Harness::new(policy.expect("a policy").current(), seed);
+        for command in &inputs {
+            harness.run(command);
         }
         letters += harness.letters_stored();
         effects.extend(harness.trace.iter().map(kind));
+        resumed.extend(harness.resumed);
         answers.extend(harness.answers.iter().map(|result| format!("{result:?}")));
     }
     assert!(letters >= 50, "{letters} letters went with commits");
@@ -112,6 +111,14 @@ fn the_random_inputs_bring_about_every_effect_and_every_answer() {
         let expected = format!("{expected:?}");
         let count = answers.iter().filter(|answer| **answer == expected).count();
         assert!(count >= 10, "{expected}: {count}");
+    }
+    for expected in [
+        ResumeResult::Kept,
+        ResumeResult::Settled,
+        ResumeResult::Lost,
+    ] {
+        let count = resumed.iter().filter(|result| **result == expected).count();
+        assert!(count >= 10, "{expected:?}: {count}");
     }
 }
 

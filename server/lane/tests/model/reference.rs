@@ -2,6 +2,7 @@
 //! indexes, no bounded memories. Its backoffs are zero, as the property's policy says.
 
 mod atomic;
+mod broken;
 mod fates;
 mod finish;
 mod inputs;

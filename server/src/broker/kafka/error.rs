@@ -5,7 +5,7 @@ use rdkafka::{
     types::RDKafkaConfRes,
 };
 
-use crate::broker::{Error, ErrorKind};
+use crate::broker::{Error, ErrorKind, Why};
 
 /// What the cluster's complaint means for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,52 @@ pub(super) fn kind(code: RDKafkaErrorCode) -> ErrorKind {
         ErrorKind::Operator
     } else {
         ErrorKind::Transient
+    }
+}
+
+/// Says what `code` means for a record that was to be written.
+pub(super) fn why(code: RDKafkaErrorCode) -> Why {
+    use RDKafkaErrorCode as C;
+    if matches!(
+        code,
+        C::UnknownTopic | C::UnknownTopicOrPartition | C::UnknownPartition | C::UnknownTopicId
+    ) {
+        Why::NotFound
+    } else if matches!(
+        code,
+        C::TopicAuthorizationFailed | C::ClusterAuthorizationFailed
+    ) {
+        Why::Denied
+    } else if matches!(
+        code,
+        C::MessageSizeTooLarge | C::InvalidMessageSize | C::MessageBatchTooLarge
+    ) {
+        Why::TooLarge
+    } else if matches!(
+        code,
+        C::MessageTimedOut
+            | C::RequestTimedOut
+            | C::OperationTimedOut
+            | C::PurgeInflight
+            // The leader has it, and the replicas may.
+            | C::NotEnoughReplicasAfterAppend
+    ) {
+        Why::TimedOut
+    } else if matches!(
+        code,
+        C::InvalidRecord
+            | C::InvalidTopic
+            | C::InvalidTimestamp
+            | C::InvalidMessage
+            | C::InvalidRequiredAcks
+            | C::PolicyViolation
+            | C::UnsupportedForMessageFormat
+            | C::UnsupportedCompressionType
+            | C::InvalidArgument
+    ) {
+        Why::Refused
+    } else {
+        Why::Unavailable
     }
 }
 
@@ -170,6 +216,27 @@ mod tests {
         assert_eq!(mapped.kind, ErrorKind::Operator);
         assert!(mapped.detail.contains("sasl.password"), "{}", mapped.detail);
         assert!(!mapped.detail.contains("hunter2"), "{}", mapped.detail);
+    }
+
+    #[test]
+    fn unwritten_records_say_whether_to_send_them_again() {
+        use RDKafkaErrorCode as C;
+        for (code, expected) in [
+            (C::UnknownTopic, Why::NotFound),
+            (C::UnknownPartition, Why::NotFound),
+            (C::TopicAuthorizationFailed, Why::Denied),
+            (C::MessageSizeTooLarge, Why::TooLarge),
+            (C::MessageTimedOut, Why::TimedOut),
+            (C::NotEnoughReplicasAfterAppend, Why::TimedOut),
+            (C::NotEnoughReplicas, Why::Unavailable),
+            (C::PurgeQueue, Why::Unavailable),
+            (C::PurgeInflight, Why::TimedOut),
+            (C::Fatal, Why::Unavailable),
+            (C::InvalidRecord, Why::Refused),
+            (C::PolicyViolation, Why::Refused),
+        ] {
+            assert_eq!(why(code), expected, "{code}");
+        }
     }
 
     #[test]

@@ -62,6 +62,16 @@ pub struct PartitionFacts {
     pub in_sync_replicas: usize,
 }
 
+/// What a topic keeps of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// Of records with one key the last only, sooner or later.
+    pub compacted: bool,
+    /// Records whose own timestamp is older than this are deleted; `None`: the timestamp
+    /// that they come with decides nothing.
+    pub deletes_after: Option<Duration>,
+}
+
 impl TopicFacts {
     /// Partitions that take no write with acks=all now: without a leader, or with
     /// fewer replicas in sync than the topic demands.
@@ -137,6 +147,21 @@ impl Probe {
                 .and_then(|number| usize::try_from(number).ok()),
             max_message_bytes: number("max.message.bytes"),
         }))
+    }
+
+    /// What the topic `name` keeps; `None` where the broker does not tell.
+    #[must_use]
+    pub fn keeping(&self, name: &str) -> Option<Keeping> {
+        let config = self.config(name)?;
+        let value = |property: &str| config.get(property)?.value.as_deref();
+        let policy = value("cleanup.policy")?;
+        let own_time = value("message.timestamp.type")? == "CreateTime";
+        let retention = value("retention.ms").and_then(|ms| ms.parse().ok());
+        let deletes = own_time && policy.contains("delete");
+        Some(Keeping {
+            compacted: policy.contains("compact"),
+            deletes_after: retention.filter(|_| deletes).map(Duration::from_millis),
+        })
     }
 
     fn metadata(&self, topic: &str) -> Result<Metadata, Error> {

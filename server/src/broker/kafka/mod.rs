@@ -13,6 +13,7 @@ mod commit;
 mod connect;
 mod consumer;
 mod core;
+mod destination;
 pub mod direct;
 pub mod embedded;
 mod encode;
@@ -29,10 +30,13 @@ mod prefetch;
 mod producer;
 mod rebalance;
 mod relocate;
+pub mod scan;
 mod settings;
 mod start;
 mod stats;
 pub mod topics;
+pub mod transact;
+mod transaction;
 mod wake;
 pub mod witness;
 
@@ -40,7 +44,7 @@ pub mod witness;
 mod tests;
 
 pub use connect::{KafkaConnect, KafkaConsumer};
-pub use facts::{PartitionFacts, Probe, TopicFacts};
+pub use facts::{Keeping, PartitionFacts, Probe, TopicFacts};
 pub use prefetch::PREFETCH_KIB_PER_LANE;
 pub use producer::KafkaProducer;
 pub use settings::{

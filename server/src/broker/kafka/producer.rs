@@ -20,43 +20,77 @@ use rdkafka::{
     ClientConfig, ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
-    producer::{FutureProducer, FutureRecord, Producer as _, future_producer::DeliveryFuture},
+    message::{Header, Message as _, OwnedHeaders},
+    producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
 };
+use tokio::sync::oneshot;
 use tracing::{debug, error, warn};
 
-use super::{error as errors, rebalance::log, settings};
+use super::{destination::Destinations, error as errors, rebalance::log, settings};
 use crate::{
-    broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
-    config::Cluster,
+    broker::{
+        Error, ErrorKind, Flushed, Largest, Outgoing, Partitions, Placed, Produced, Producer,
+        Receipt, Unwritten, Why, Write,
+    },
+    config::{Acks, Cluster, Publish},
 };
 
-/// An idempotent producer with acks=all.
+/// A producer: of dead letters with acks=all and idempotence, or of published records
+/// as their publisher wants them.
 pub struct KafkaProducer {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     config: ClientConfig,
-    client: Mutex<FutureProducer<Quiet>>,
+    client: Mutex<Client>,
+    destinations: Destinations,
     /// A fatally failed client is being replaced.
     replacing: AtomicBool,
 }
 
+pub(super) type Client = Arc<ThreadedProducer<Reports>>;
+
+/// Where a record's delivery report goes.
+pub(super) enum Waiting {
+    Future(oneshot::Sender<Result<Placed, KafkaError>>),
+    Receipt(Receipt),
+}
+
 impl KafkaProducer {
-    /// A producer on `cluster` with `properties` on top of the cluster's own.
+    /// A producer of dead letters on `cluster` with `properties` on top of the cluster's own.
     /// Asks no broker.
     ///
     /// # Errors
     /// librdkafka refuses the settings.
     pub fn new(cluster: &Cluster, properties: &[(String, String)]) -> Result<Self, Error> {
-        let config = settings::producer(cluster, properties);
-        let client = config
-            .create_with_context(Quiet)
-            .map_err(|error| errors::mapped(&error, "settings of the producer"))?;
+        Self::with(cluster, settings::producer(cluster, properties))
+    }
+
+    /// A producer of published records on `cluster`, each of which is answered `within`
+    /// that time. Asks no broker; blocks for as long as the client library needs to read
+    /// keys and certificates.
+    ///
+    /// # Errors
+    /// librdkafka refuses the settings.
+    pub fn publishing(
+        cluster: &Cluster,
+        publish: &Publish,
+        acks: Acks,
+        is_idempotent: bool,
+        within: Duration,
+    ) -> Result<Self, Error> {
+        let config = settings::publisher(cluster, publish, acks, is_idempotent, within);
+        Self::with(cluster, config)
+    }
+
+    fn with(cluster: &Cluster, config: ClientConfig) -> Result<Self, Error> {
+        let client =
+            create(&config).map_err(|error| errors::mapped(&error, "settings of the producer"))?;
         let inner = Inner {
             config,
             client: Mutex::new(client),
+            destinations: Destinations::new(cluster),
             replacing: AtomicBool::new(false),
         };
         Ok(Self {
@@ -69,29 +103,28 @@ impl KafkaProducer {
     /// # Errors
     /// Some records have no answer yet; they go on being tried.
     pub fn flush(&self, timeout: Duration) -> Result<(), Error> {
-        let client = self.inner.client.lock().clone();
+        let client = self.inner.client();
         flush(&client, timeout)
     }
 }
 
 impl Producer for KafkaProducer {
     fn produce(&self, record: Outgoing) -> Produced {
-        let client = self.inner.client.lock().clone();
+        let client = self.inner.client();
         match enqueue(&client, &record) {
             Err(error) => {
                 self.inner.replace_if_fatal(&error);
+                self.inner.destinations.doubt(&record.topic, &error);
                 Box::pin(ready(Err(refusal(&error, &record.topic))))
             }
             Ok(delivery) => {
                 let inner = Arc::clone(&self.inner);
                 Box::pin(async move {
                     match delivery.await {
-                        Ok(Ok(placed)) => Ok(Placed {
-                            partition: placed.partition,
-                            offset: placed.offset,
-                        }),
-                        Ok(Err((error, _))) => {
+                        Ok(Ok(placed)) => Ok(placed),
+                        Ok(Err(error)) => {
                             inner.replace_if_fatal(&error);
+                            inner.destinations.doubt(&record.topic, &error);
                             Err(refusal(&error, &record.topic))
                         }
                         Err(_) => {
@@ -104,9 +137,55 @@ impl Producer for KafkaProducer {
         }
     }
 
+    fn partitions(&self, topic: &str) -> Partitions {
+        let (inner, topic) = (Arc::clone(&self.inner), topic.to_owned());
+        Box::pin(async move {
+            let client = inner.client();
+            let count = inner.destinations.partitions(client, topic).await;
+            count.map(Some)
+        })
+    }
+
+    fn largest(&self, topic: &str) -> Largest {
+        let (inner, topic) = (Arc::clone(&self.inner), topic.to_owned());
+        Box::pin(async move { inner.destinations.largest(topic).await })
+    }
+
+    fn flushed(&self, timeout: Duration) -> Flushed {
+        self.inner.flushed(timeout)
+    }
+}
+
+impl Write for KafkaProducer {
+    fn enqueue(&self, record: &Outgoing, receipt: Receipt) -> Result<(), Receipt> {
+        let client = self.inner.client();
+        let Err((error, waiting)) = send(&client, record, Waiting::Receipt(receipt)) else {
+            return Ok(());
+        };
+        let Waiting::Receipt(receipt) = waiting else {
+            return Ok(());
+        };
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
+            return Err(receipt);
+        }
+        receipt.answer(Err(unwritten(&error, &client)));
+        self.inner.replace_if_fatal(&error);
+        Ok(())
+    }
+
+    fn flushed(&self, timeout: Duration) -> Flushed {
+        self.inner.flushed(timeout)
+    }
+}
+
+impl Inner {
+    fn client(&self) -> Client {
+        Arc::clone(&self.client.lock())
+    }
+
     /// On a thread for blocking work. Cancelling it leaves the records under way.
     fn flushed(&self, timeout: Duration) -> Flushed {
-        let client = self.inner.client.lock().clone();
+        let client = self.client();
         Box::pin(async move {
             tokio::task::spawn_blocking(move || flush(&client, timeout))
                 .await
@@ -115,9 +194,7 @@ impl Producer for KafkaProducer {
                 })
         })
     }
-}
 
-impl Inner {
     /// An idempotent producer that failed fatally refuses everything for ever; a
     /// new one goes on. What was under way has been answered with errors.
     fn replace_if_fatal(self: &Arc<Self>, error: &KafkaError) {
@@ -128,7 +205,7 @@ impl Inner {
         let inner = Arc::clone(self);
         let spawned = thread::Builder::new()
             .name("kafka-producer".to_owned())
-            .spawn(move || match inner.config.create_with_context(Quiet) {
+            .spawn(move || match create(&inner.config) {
                 Ok(next) => {
                     let former = std::mem::replace(&mut *inner.client.lock(), next);
                     inner.replacing.store(false, Ordering::Release);
@@ -147,7 +224,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let client = self.client.lock().clone();
+        let client = self.client();
         if client.in_flight_count() == 0 {
             return;
         }
@@ -165,17 +242,32 @@ impl Drop for Inner {
     }
 }
 
-fn flush(client: &FutureProducer<Quiet>, timeout: Duration) -> Result<(), Error> {
+/// A client with these settings. Asks no broker.
+pub(super) fn create(config: &ClientConfig) -> Result<Client, KafkaError> {
+    config.create_with_context(Reports).map(Arc::new)
+}
+
+fn flush(client: &Client, timeout: Duration) -> Result<(), Error> {
     client.flush(timeout).map_err(|_| {
         let count = client.in_flight_count();
         errors::transient(format!("{count} records have no answer from Kafka yet"))
     })
 }
 
-fn enqueue(
-    client: &FutureProducer<Quiet>,
+/// Enqueues a record, to be answered through what is returned.
+pub(super) fn enqueue(
+    client: &Client,
     record: &Outgoing,
-) -> Result<DeliveryFuture, KafkaError> {
+) -> Result<oneshot::Receiver<Result<Placed, KafkaError>>, KafkaError> {
+    let (report, delivery) = oneshot::channel();
+    match send(client, record, Waiting::Future(report)) {
+        Ok(()) => Ok(delivery),
+        Err((error, _)) => Err(error),
+    }
+}
+
+/// Enqueues a record, or gives back who waits for it.
+fn send(client: &Client, record: &Outgoing, waiting: Waiting) -> Result<(), (KafkaError, Waiting)> {
     let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
     for (key, value) in &record.headers {
         headers = headers.insert(Header {
@@ -183,17 +275,31 @@ fn enqueue(
             value: value.as_deref(),
         });
     }
-    let outgoing = FutureRecord {
+    let outgoing = BaseRecord::<[u8], [u8], Box<Waiting>> {
         topic: &record.topic,
         partition: record.partition,
         payload: record.value.as_ref().map(Bytes::as_ref),
         key: record.key.as_ref().map(Bytes::as_ref),
         timestamp: record.timestamp_ms,
         headers: (!record.headers.is_empty()).then_some(headers),
+        delivery_opaque: Box::new(waiting),
     };
     client
-        .send_result::<[u8], [u8]>(outgoing)
-        .map_err(|(error, _)| error)
+        .send(outgoing)
+        .map_err(|(error, refused)| (error, *refused.delivery_opaque))
+}
+
+/// What a publisher is told of a record that was not written.
+fn unwritten(error: &KafkaError, client: &Client) -> Unwritten {
+    let code = error.rdkafka_error_code();
+    let fatal = client.client().fatal_error().filter(|_| fatal(error));
+    Unwritten {
+        why: code.map_or(Why::Refused, errors::why),
+        detail: fatal.map_or_else(
+            || code.map_or_else(|| error.to_string(), |code| code.to_string()),
+            |(_, reason)| format!("the producer failed and is replaced: {reason}"),
+        ),
+    }
 }
 
 fn fatal(error: &KafkaError) -> bool {
@@ -203,7 +309,7 @@ fn fatal(error: &KafkaError) -> bool {
     )
 }
 
-fn refusal(error: &KafkaError, topic: &str) -> Error {
+pub(super) fn refusal(error: &KafkaError, topic: &str) -> Error {
     let what = format!("write to topic {topic}");
     if matches!(error, KafkaError::Nul(_)) {
         let detail = format!("{what}: the name holds a NUL");
@@ -222,10 +328,11 @@ impl fmt::Debug for KafkaProducer {
     }
 }
 
-/// Errors reach whoever waits for a record; here they are for whoever debugs.
-struct Quiet;
+/// Takes delivery reports. Errors reach whoever waits for a record; here they are for
+/// whoever debugs.
+pub(super) struct Reports;
 
-impl ClientContext for Quiet {
+impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         log(level, facility, line);
     }
@@ -234,5 +341,30 @@ impl ClientContext for Quiet {
 
     fn error(&self, error: KafkaError, reason: &str) {
         debug!(%error, reason, "producer reports an error");
+    }
+}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = Box<Waiting>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, waiting: Box<Waiting>) {
+        let result = match result {
+            Ok(record) => Ok(Placed {
+                partition: record.partition(),
+                offset: record.offset(),
+            }),
+            Err((error, _)) => Err(error),
+        };
+        match *waiting {
+            // Nobody waits any more: the future was dropped.
+            Waiting::Future(report) => drop(report.send(result.map_err(Clone::clone))),
+            Waiting::Receipt(receipt) => receipt.answer(result.map_err(|error| {
+                let code = error.rdkafka_error_code();
+                Unwritten {
+                    why: code.map_or(Why::Refused, errors::why),
+                    detail: code.map_or_else(|| error.to_string(), |code| code.to_string()),
+                }
+            })),
+        }
     }
 }

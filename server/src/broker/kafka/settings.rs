@@ -8,8 +8,11 @@ use std::time::Duration;
 use rdkafka::{ClientConfig, config::RDKafkaLogLevel};
 use tracing::warn;
 
-use super::{prefetch::Prefetch, stats};
-use crate::config::{Cluster, Subscription};
+use super::{prefetch::Prefetch, stats, transaction};
+use crate::{
+    config::{Acks, Cluster, Publish, Subscription},
+    publish::RECORD_BYTES,
+};
 
 /// Most records in one chunk: enough that crossing to the runtime costs nothing
 /// per record, few enough that lanes take turns every few milliseconds.
@@ -122,6 +125,83 @@ pub(super) fn producer(cluster: &Cluster, properties: &[(String, String)]) -> Cl
     config
 }
 
+/// Settings of the transactions of a subscription's dead letters and commits; `None`
+/// without them.
+pub(super) fn transactions(
+    cluster: &Cluster,
+    subscription: &Subscription,
+) -> Option<transaction::Settings> {
+    let dead_letter = subscription.dead_letter.as_ref()?;
+    let exactly_once = dead_letter.exactly_once.as_ref()?;
+    let timeout = exactly_once.transaction_timeout;
+    let ms = |part: Duration| part.as_millis().to_string();
+    let mut config = producer(cluster, &dead_letter.producer_properties);
+    let id = match &exactly_once.transactional_id {
+        Some(id) => format!("{id}.{}", subscription.name),
+        // Of its own: a dead predecessor's transaction ends by itself, and two gateways
+        // that take each other's id would fence each other for ever.
+        None => format!("ackgate-{:016x}", fastrand::u64(..)),
+    };
+    config.set("transactional.id", id);
+    config.set("transaction.timeout.ms", ms(timeout));
+    // A letter without an answer must not take the rest of the transaction's time.
+    config.set("delivery.timeout.ms", ms(timeout / 2));
+    config.set("topic.metadata.propagation.max.ms", ms(timeout / 4));
+    // librdkafka wants room for one request at least.
+    config.set("socket.timeout.ms", ms(timeout - timeout / 10));
+    // A batch that is too large fails as a whole: so each letter is one.
+    config.set("batch.num.messages", "1");
+    config.set("linger.ms", "0");
+    Some(transaction::Settings { config, timeout })
+}
+
+/// Settings of a producer of published records.
+pub(super) fn publisher(
+    cluster: &Cluster,
+    publish: &Publish,
+    acks: Acks,
+    is_idempotent: bool,
+    within: Duration,
+) -> ClientConfig {
+    let mut config = common(cluster);
+    let defaults = [
+        ("compression.type", "lz4"),
+        ("linger.ms", "5"),
+        // As in Kafka's Java client: a null key is no key, an empty one is.
+        ("partitioner", "murmur2_random"),
+        // The gateway and the broker know the limits; librdkafka's own would refuse
+        // records that the topic takes.
+        ("message.max.bytes", "1000000000"),
+        // After this long a topic counts as missing, and its records are refused with
+        // that reason.
+        ("topic.metadata.propagation.max.ms", "5000"),
+        // Within this time it is noticed that a topic has appeared, or a partition.
+        ("topic.metadata.refresh.interval.ms", "10000"),
+    ];
+    for (name, value) in defaults {
+        config.set(name, value);
+    }
+    // What is under way is bounded by the gateway, so that streams take turns; the
+    // client's own queue has room for all of it, its own bytes for each record included.
+    let records = publish.max_in_flight_bytes / RECORD_BYTES + 1;
+    config.set("queue.buffering.max.messages", records.to_string());
+    let kbytes = publish.max_in_flight_bytes / 1024 * 2 + 1024;
+    config.set("queue.buffering.max.kbytes", kbytes.to_string());
+    config.set("delivery.timeout.ms", within.as_millis().to_string());
+    pass(&mut config, &cluster.properties, &DENIED_PRODUCER);
+    pass(&mut config, &publish.producer_properties, &DENIED_PRODUCER);
+    config.set("enable.idempotence", is_idempotent.to_string());
+    config.set(
+        "acks",
+        match acks {
+            Acks::All => "all",
+            Acks::Leader => "1",
+            Acks::None => "0",
+        },
+    );
+    config
+}
+
 /// Settings for asking questions of a cluster.
 pub(super) fn probe(cluster: &Cluster) -> ClientConfig {
     let mut config = common(cluster);
@@ -227,6 +307,40 @@ mod tests {
         assert_eq!(config.get("acks"), Some("all"));
         assert_eq!(config.get("enable.idempotence"), Some("true"));
         assert_eq!(config.get("linger.ms"), Some("1"));
+    }
+
+    fn publish(properties: &[(&str, &str)]) -> Publish {
+        Publish {
+            cluster: "main".to_owned(),
+            topics: vec!["*".to_owned()],
+            reserved: Vec::new(),
+            acks: Acks::All,
+            idempotence: None,
+            max_record_bytes: 1024,
+            max_in_flight_records: 10,
+            max_in_flight_bytes: 1 << 20,
+            producer_properties: owned(properties),
+        }
+    }
+
+    #[test]
+    fn publisher_has_the_acks_that_were_asked_for_whatever_is_passed() {
+        let cluster = cluster(&[("acks", "0"), ("enable.idempotence", "false")]);
+        let publish = publish(&[("acks", "1"), ("linger.ms", "1")]);
+        let within = Duration::from_secs(2);
+        for (acks, is_idempotent, written) in [
+            (Acks::All, true, ["all", "true"]),
+            (Acks::All, false, ["all", "false"]),
+            (Acks::Leader, false, ["1", "false"]),
+            (Acks::None, false, ["0", "false"]),
+        ] {
+            let config = publisher(&cluster, &publish, acks, is_idempotent, within);
+            let found = ["acks", "enable.idempotence"].map(|name| config.get(name));
+            assert_eq!(found, written.map(Some));
+            assert_eq!(config.get("linger.ms"), Some("1"));
+            assert_eq!(config.get("partitioner"), Some("murmur2_random"));
+            assert!(config.create_native_config().is_ok());
+        }
     }
 
     #[test]

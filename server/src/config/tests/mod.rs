@@ -6,11 +6,13 @@ use super::{Config, Problem, parse};
 
 mod ad_hoc;
 mod addresses;
+mod copying;
 mod documents;
 mod environment;
 mod intake;
 mod limits;
 mod properties;
+mod publish;
 mod rules;
 mod secrets;
 mod unwritten;

@@ -34,6 +34,7 @@ use super::{
     driver::Driver,
     episode::Episode,
     lanes::{Entry, Grant},
+    mutation,
 };
 use crate::{
     broker::{self, Chunk, RecordIndex},
@@ -163,7 +164,7 @@ fn tell(
         Vec::new()
     };
     let mut keys = keys.as_slice();
-    for run in broker::runs(records) {
+    for run in mutation::runs(broker::runs(records)) {
         let count = usize::try_from(run.len()).unwrap_or(usize::MAX);
         let (these, rest) = keys.split_at_checked(count).unwrap_or((keys, &[]));
         keys = rest;

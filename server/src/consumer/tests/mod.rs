@@ -13,9 +13,11 @@ use tokio::{
 use super::*;
 
 mod ack_map;
+mod atomic;
 mod broadcast;
 mod cohort;
 mod commit;
+mod dead_letter;
 mod delivery;
 mod drained;
 mod durable;
@@ -35,7 +37,7 @@ mod stop;
 
 use crate::{
     broker::memory::{Memory, State as BrokerState},
-    config::{Batch, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
+    config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription},
     filter::Filter,
 };
 
@@ -75,7 +77,7 @@ fn policy(order: Order) -> Policy {
     }
 }
 
-fn configured(order: Order) -> Subscription {
+pub(super) fn configured(order: Order) -> Subscription {
     Subscription {
         name: "orders".to_owned(),
         cluster: "main".to_owned(),
@@ -100,6 +102,8 @@ fn configured(order: Order) -> Subscription {
         dead_letter: Some(DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            exactly_once: None,
+            copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
         consumer_properties: Vec::new(),

@@ -93,7 +93,7 @@ impl Cluster {
             // A tool clears the metadata, or writes its own, or leaves what was there.
             let old = state.committed.get(&partition).cloned();
             let stale = old.filter(|old| old.position != position);
-            let metadata = match state.dice.weighted(&[2, 1, 1]) {
+            let metadata = match state.dice.weighted(&[1, 1, 2]) {
                 0 => None,
                 1 => Some(Arc::from("{\"by\": \"another tool\"}")),
                 _ => stale.and_then(|old| old.metadata),

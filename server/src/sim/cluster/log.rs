@@ -29,6 +29,9 @@ pub(super) struct Stored {
 /// What all records have.
 pub(super) const TIMESTAMP: i64 = 1_700_000_000_000;
 
+/// Bytes of a header of a large record: a full window of them is more than a lane may hold.
+const BULK: usize = 30_000;
+
 /// The value of a record: whoever gets it can tell whether it is the right one.
 pub(in crate::sim) fn value(partition: i32, offset: u64) -> Bytes {
     Bytes::from(format!("{partition}/{offset}"))
@@ -46,7 +49,11 @@ impl Cluster {
                 _ => state.dice.between(4, 40),
             };
             let key = state.dice.between(0, 4);
-            let padding = if state.dice.chance(3) { 2000 } else { 0 };
+            let padding = match state.dice.chance(3) {
+                _ if self.plan.bulky => BULK,
+                true => 2000,
+                false => 0,
+            };
             let Some(log) = state.logs.get_mut(&partition) else {
                 return;
             };

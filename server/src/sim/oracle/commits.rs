@@ -1,4 +1,4 @@
-//! L1, L2 and L3: what is committed, and what dead letters say.
+//! L1 to L3, L6, L7 and L11: what is committed, and what dead letters say.
 
 use super::{Violation, facts::Facts, known::Lane, or_empty};
 use crate::sim::history::{Event, Saying};
@@ -21,6 +21,20 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
         let what = format!("partition {partition} went back from {before} to {position}");
         found.push(facts.violation("L1", what));
     }
+    let settles = |offset: u64| {
+        let mut runs = settled.iter();
+        offset < *position || runs.any(|(first, last)| (*first..=*last).contains(&offset))
+    };
+    let mut stored = facts.stored.iter();
+    if facts.plan.is_atomic()
+        && let Some((_, offset)) = stored.find(|(of, offset)| of == partition && !settles(*offset))
+    {
+        let what = format!(
+            "partition {partition}: the dead letter of {offset} is there, and the commit of \
+             {position} does not say that the record is settled"
+        );
+        found.push(facts.violation("L3", what));
+    }
     let Some(lane) = facts.lanes.get(id) else {
         let what = format!("a commit for lane {id}, which was never assigned");
         found.push(facts.violation("L2", what));
@@ -30,26 +44,76 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
         return;
     };
     let from = lane.start.min(*position);
-    for (offset, _) in log.range(from..*position) {
-        if !is_settled(facts, *id, lane, *offset) {
-            let what = format!(
-                "partition {partition}: {position} was committed in lane {id}, and nobody \
-                 answered for {offset}"
-            );
-            found.push(facts.violation("L2", what));
-            return;
-        }
+    let passed = log.range(from..*position).map(|(offset, _)| *offset);
+    if let Some(offset) = unanswered(facts, *id, passed) {
+        let what = format!(
+            "partition {partition}: {position} was committed in lane {id}, and nobody answered \
+             for {offset}"
+        );
+        found.push(facts.violation("L2", what));
+        explain(facts, *id, offset, found);
+        return;
     }
-    for (first, last) in settled {
-        for (offset, _) in log.range(*first..=*last) {
-            if !is_settled(facts, *id, lane, *offset) {
-                let what = format!(
-                    "partition {partition}: the map committed in lane {id} says that {offset} is \
-                     settled, and nobody answered for it"
-                );
-                found.push(facts.violation("L2", what));
-                return;
-            }
+    let named = settled
+        .iter()
+        .flat_map(|(first, last)| log.range(*first..=*last));
+    if let Some(offset) = unanswered(facts, *id, named.map(|(offset, _)| *offset)) {
+        let what = format!(
+            "partition {partition}: the map committed in lane {id} says that {offset} is \
+             settled, and nobody answered for it"
+        );
+        found.push(facts.violation("L2", what));
+        explain(facts, *id, offset, found);
+    }
+}
+
+/// The first of these records of a lane that nobody answered for.
+fn unanswered(facts: &Facts<'_>, id: u64, mut of: impl Iterator<Item = u64>) -> Option<u64> {
+    let lane = facts.lanes.get(&id)?;
+    of.find(|offset| !is_settled(facts, id, lane, *offset))
+}
+
+/// What else a record shows that is passed unanswered. **L6**: whoever had it left.
+/// **L11**: nobody got it, and the group was reset to a place at or below it.
+fn explain(facts: &Facts<'_>, id: u64, offset: u64, found: &mut Vec<Violation>) {
+    let had = or_empty(&facts.deliveries, &(id, offset));
+    let left = |session: &u64| {
+        facts
+            .sessions
+            .get(session)
+            .is_some_and(|s| s.over.is_some())
+    };
+    if let Some(last) = had.last().map(|delivery| delivery.session)
+        && had.iter().all(|delivery| left(&delivery.session))
+    {
+        let what = format!("session {last} left, which had {offset}, and so it was passed");
+        found.push(facts.violation("L6", what));
+    }
+    let lane = facts.lanes.get(&id);
+    if let Some(lane) = lane.filter(|lane| lane.is_reset && had.is_empty()) {
+        let start = lane.start;
+        let what = format!("the group was reset to {start}, and {offset} was skipped");
+        found.push(facts.violation("L11", what));
+    }
+}
+
+/// **L7**: what holds the group up is a record, and not a place where none is.
+pub(super) fn check_stuck(facts: &Facts<'_>, found: &mut Vec<Violation>) {
+    for (partition, log) in &facts.logs {
+        let Some(position) = facts.committed.get(partition) else {
+            continue;
+        };
+        let Some((next, _)) = log.range(position..).next() else {
+            continue;
+        };
+        let mut lanes = facts.lanes.iter();
+        let last = lanes.rfind(|(_, lane)| lane.partition == *partition);
+        if next > position && last.is_some_and(|(id, lane)| is_settled(facts, *id, lane, *next)) {
+            let what = format!(
+                "partition {partition} waits at {position}, where no record is, below {next}, \
+                 which is settled"
+            );
+            found.push(facts.violation("L7", what));
         }
     }
 }
@@ -96,6 +160,10 @@ pub(super) fn check_letter(facts: &Facts<'_>, event: &Event, found: &mut Vec<Vio
     else {
         return;
     };
+    if facts.plan.is_atomic() && facts.stored.contains(&(*partition, *offset)) {
+        let what = format!("the dead letter of {partition}/{offset} is there a second time");
+        found.push(facts.violation("L3", what));
+    }
     if !intact {
         let what = format!("the dead letter of {partition}/{offset} is no true copy");
         found.push(facts.violation("L3", what));

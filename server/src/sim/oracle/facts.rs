@@ -24,12 +24,16 @@ pub(super) struct Facts<'a> {
     /// Records that ever existed.
     pub(super) ever: BTreeSet<(i32, u64)>,
     pub(super) committed: BTreeMap<i32, u64>,
+    /// Partitions that another tool has moved and nobody has committed since.
+    reset: BTreeSet<i32>,
     pub(super) lanes: BTreeMap<u64, Lane>,
     pub(super) sessions: BTreeMap<u64, Session>,
     pub(super) deliveries: BTreeMap<Place, Vec<Delivery>>,
     pub(super) claims: BTreeMap<Place, Vec<Claim>>,
     /// Confirmed as durable: by the entry that says so, until the group is reset.
     pub(super) durable: BTreeMap<(i32, u64), usize>,
+    /// Dead letters that are there, unless the group was reset below them.
+    pub(super) stored: BTreeSet<(i32, u64)>,
     /// Confirmed to these gateways.
     pub(super) letters: BTreeSet<(u64, i32, u64)>,
     /// What each session has received of each lane.
@@ -87,12 +91,14 @@ impl<'a> Facts<'a> {
             logs: BTreeMap::new(),
             ever: BTreeSet::new(),
             committed: BTreeMap::new(),
+            reset: BTreeSet::new(),
             lanes: BTreeMap::new(),
             sessions: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             claims: BTreeMap::new(),
             durable: BTreeMap::new(),
             letters: BTreeSet::new(),
+            stored: BTreeSet::new(),
             received: BTreeMap::new(),
             words: BTreeMap::new(),
             blind: BTreeMap::new(),

@@ -10,6 +10,8 @@ pub(super) struct Lane {
     pub(super) gateway: u64,
     pub(super) partition: i32,
     pub(super) start: u64,
+    /// It begins where another tool moved the group.
+    pub(super) is_reset: bool,
     /// When it came.
     pub(super) assigned: usize,
     /// Settled before it came, as was committed.

@@ -60,6 +60,7 @@ pub(super) fn check(plan: &Plan, history: &[Entry]) -> Vec<Violation> {
             Event::Finished(Some(stuck)) => {
                 let what = format!("not everything was passed: {stuck}");
                 found.push(facts.violation("liveness", what));
+                commits::check_stuck(&facts, &mut found);
             }
             _ => {}
         }

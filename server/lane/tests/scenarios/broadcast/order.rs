@@ -74,6 +74,15 @@ fn l9_what_was_said_above_an_unsettled_record_counts_when_its_subscriber_leaves(
 }
 
 #[test]
+fn l14_an_ack_above_an_unsettled_record_counts_too_when_its_subscriber_leaves() {
+    let mut bench = Bench::new(in_lane_order(), &[A]);
+    bench.fetched(0, 2).take(A);
+    bench.ack(A, 1, 2).joined(B).closed(A);
+    assert_eq!(bench.outcomes(), [settled(1, 2)]);
+    assert_eq!(bench.take(B), [(0, 0, 1)], "only what nobody has answered");
+}
+
+#[test]
 fn a_record_that_comes_late_from_below_does_not_lock_a_failing_subscriber() {
     let policy = Policy {
         max_attempts: 2,

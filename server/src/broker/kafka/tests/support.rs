@@ -320,6 +320,7 @@ impl Member {
             position: Position::new(position),
             serial: position,
             metadata: metadata.map(Into::into),
+            letters: Vec::new(),
         };
         self.consumer.commit(vec![asked.clone()]);
         self.until(|event| match event {

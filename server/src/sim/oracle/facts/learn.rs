@@ -44,7 +44,11 @@ impl Facts<'_> {
                 position,
             } => {
                 self.committed.insert(*partition, *position);
+                self.reset.insert(*partition);
                 self.durable.retain(|(of, _), _| of != partition);
+                // What lies above comes again, and so may its dead letter.
+                self.stored
+                    .retain(|(of, offset)| of != partition || offset < position);
             }
             Event::Committed {
                 partition,
@@ -52,6 +56,7 @@ impl Facts<'_> {
                 ..
             } => {
                 self.committed.insert(*partition, *position);
+                self.reset.remove(partition);
             }
             Event::Assigned {
                 gateway,
@@ -63,6 +68,7 @@ impl Facts<'_> {
                 ..
             } => {
                 let lane_facts = Lane {
+                    is_reset: self.reset.contains(partition),
                     assigned: self.index,
                     settled: settled.clone(),
                     tried: tried.clone(),
@@ -87,6 +93,11 @@ impl Facts<'_> {
                 for out in self.out.values_mut() {
                     out.retain(|(of, _), _| of != lane_id);
                 }
+            }
+            Event::LetterStored {
+                partition, offset, ..
+            } => {
+                self.stored.insert((*partition, *offset));
             }
             Event::LetterAnswered {
                 gateway,

@@ -32,6 +32,7 @@ mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
 mod dead_letter_policy;
+mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         dead_letter_policy::cases(),
         exactly_once::cases(),
         redrive::cases(),
+        dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

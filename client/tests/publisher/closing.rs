@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackgate_client::NotWrittenKind;
 use ackgate_proto::v1;
-use futures::future::join;
+use futures::{FutureExt as _, future::join};
 
 use crate::support::{Gateway, numbered, offsets, outcome, roomy, send, within};
 
@@ -91,19 +91,19 @@ async fn close_turns_those_away_who_wait_for_room() {
     let builder = gateway.builder().max_in_flight(1, 1 << 20);
     let (publisher, mut session) = gateway.publish_with(builder).await;
     let first = publisher.send(numbered(0)).await;
-    let waiting = publisher.send(numbered(1));
-    let closing = publisher.close(Duration::from_secs(15));
+    session.records(1).await;
+    let mut waiting = Box::pin(publisher.send(numbered(1)));
+    assert!(waiting.as_mut().now_or_never().is_none(), "there is room");
+    let mut closing = Box::pin(publisher.close(Duration::from_secs(15)));
+    assert!(closing.as_mut().now_or_never().is_none(), "it is closed");
+    // Nothing was answered meanwhile.
+    let turned_away = outcome(within("its receipt", waiting).await).await;
+    assert_eq!(turned_away.unwrap_err().kind, NotWrittenKind::NotSent);
     let gateway_side = async {
-        session.records(1).await;
         session.write(1).await;
-        session.goodbye().await
+        session.goodbye().await;
     };
-    let all = async { tokio::join!(waiting, closing, gateway_side) };
-    let (turned_away, stats, _) = within("close", all).await;
-    assert_eq!(
-        outcome(turned_away).await.unwrap_err().kind,
-        NotWrittenKind::NotSent
-    );
+    let (stats, ()) = within("close", join(closing, gateway_side)).await;
     outcome(first).await.unwrap();
     assert_eq!((stats.sent, stats.written, stats.failed), (2, 1, 1));
 }

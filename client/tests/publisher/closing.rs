@@ -47,6 +47,35 @@ async fn close_waits_for_every_answer_and_says_goodbye() {
 }
 
 #[tokio::test]
+async fn flush_waits_for_what_was_sent_before_it_and_for_nothing_else() {
+    let mut gateway = Gateway::start().await;
+    let (publisher, mut session) = gateway.publish().await;
+    within("an empty flush", publisher.flush()).await;
+    let mut receipts = send(&publisher, 0..3).await;
+    session.records(3).await;
+    let mut flush = Box::pin(publisher.flush());
+    assert!(
+        flush.as_mut().now_or_never().is_none(),
+        "nothing is answered"
+    );
+    session.write(2).await;
+    for _ in 0..2 {
+        outcome(receipts.remove(0)).await.unwrap();
+    }
+    assert!(
+        flush.as_mut().now_or_never().is_none(),
+        "one is not answered"
+    );
+    let later = publisher.send(numbered(3)).await;
+    session.records(1).await;
+    session.write(1).await;
+    within("the flush", flush).await;
+    assert_eq!(publisher.stats().unanswered(), 1);
+    session.write(1).await;
+    outcome(later).await.unwrap();
+}
+
+#[tokio::test]
 async fn close_that_comes_to_its_deadline_tells_unknown_from_not_sent() {
     let mut gateway = Gateway::start().await;
     let (publisher, mut session) = gateway.publish().await;

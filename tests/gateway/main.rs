@@ -31,6 +31,7 @@ mod config;
 mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
+mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         dead_letter_kill::cases(),
         exactly_once::cases(),
         redrive::cases(),
+        dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),

@@ -32,17 +32,15 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
-    /// Bytes of key, value and headers at which a dead letter is too large.
-    pub(crate) letters_limit: Option<usize>,
-    /// Partitions of the topic of dead letters.
-    pub(crate) letters_partitions: Option<u32>,
-    /// The longest value of a letter that goes with a commit.
-    pub(crate) letter_limit: Option<usize>,
     /// What is not settled in what was committed, or was stored before: of letters that
     /// went with commits.
     pub(crate) untrue_letters: Vec<u64>,
     /// Commits take effect and are answered only when this is over.
     pub(crate) commits_hang: bool,
+    /// Bytes of key, value and headers at which a dead letter is too large.
+    pub(crate) letters_limit: Option<usize>,
+    /// Partitions of the topic of dead letters.
+    pub(crate) letters_partitions: Option<u32>,
     pub(crate) commits_fail: bool,
     /// Lanes without a committed position begin at the end.
     pub(crate) latest: bool,
@@ -275,11 +273,9 @@ impl State {
 
 impl State {
     fn too_large_letter(&self, commit: &Commit) -> Option<usize> {
-        let limit = self.letter_limit?;
-        commit.letters.iter().position(|letter| {
-            let value = letter.value.as_ref();
-            value.is_some_and(|value| value.len() > limit)
-        })
+        let limit = self.letters_limit?;
+        let mut letters = commit.letters.iter();
+        letters.position(|letter| size(letter) > limit)
     }
 }
 

@@ -85,7 +85,8 @@ pub struct Commit {
     pub serial: u64,
     /// Text to be kept with the position; without it Kafka keeps none.
     pub metadata: Option<Arc<str>>,
-    /// Exactly once: dead letters that are stored if and only if the position is.
+    /// Exactly once: dead letters that are stored if and only if the position is. A
+    /// partition beyond those of the topic stands for its remainder by their number.
     pub letters: Vec<Outgoing>,
 }
 

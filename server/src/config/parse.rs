@@ -6,7 +6,7 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, ad_hoc_parse, address, checks,
+    Cluster, Config, Listen, Log, Shutdown, Subscription, ad_hoc_parse, address, admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -20,6 +20,7 @@ use super::{
 pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     let memory_bytes = reader.read(&options::MEMORY, "", value::size);
     let listen = listen(reader);
+    let admin = admin::admin(reader);
     let shutdown = shutdown(reader);
     let log = log(reader);
 
@@ -37,11 +38,16 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     checks::revoke_drain(reader);
     checks::overlaps(reader, &clusters);
     checks::retry_topics(reader, &clusters);
-    let ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
+    let mut ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
+    if let Some(Some(ad_hoc)) = &mut ad_hoc {
+        let subscriptions = subscriptions.iter().flatten();
+        ad_hoc.written = subscriptions.flat_map(Subscription::writes).collect();
+    }
     let publish = publish_parse::publish(reader, &names);
 
     Some(Config {
         listen: listen?,
+        admin: admin?,
         clusters: clusters.into_iter().collect::<Option<_>>()?,
         publish: publish?,
         subscriptions: subscriptions.into_iter().collect::<Option<_>>()?,

@@ -104,11 +104,11 @@ pub struct DeadLetter {
     pub topic: String,
     /// Where dead letters are put back to be read again, beside the sources.
     pub retry_topic: Option<String>,
-    /// What the copies carry, and where they go.
-    pub copying: Copying,
     /// How they are stored together with the commits that settle their records; `None`:
     /// before those, each by itself.
     pub exactly_once: Option<ExactlyOnce>,
+    /// What the copies carry, and where they go.
+    pub copying: Copying,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
 }
@@ -127,6 +127,18 @@ impl Subscription {
     #[must_use]
     pub fn retry_topic(&self) -> Option<&str> {
         self.dead_letter.as_ref()?.retry_topic.as_deref()
+    }
+
+    /// The topics that are written for it and its redrives: for dead letters, and for those
+    /// that are put back.
+    #[must_use]
+    pub fn writes(&self) -> Vec<String> {
+        let dead_letter = self.dead_letter.iter();
+        dead_letter
+            .flat_map(|it| [Some(&it.topic), it.retry_topic.as_ref()])
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Everything that is read: its topics, then its retry topic.
@@ -201,15 +213,15 @@ impl fmt::Debug for DeadLetter {
         let Self {
             topic,
             retry_topic,
-            copying,
             exactly_once,
+            copying,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
             .field("retry_topic", retry_topic)
-            .field("copying", copying)
             .field("exactly_once", exactly_once)
+            .field("copying", copying)
             .field("producer_properties", &names(producer_properties))
             .finish()
     }

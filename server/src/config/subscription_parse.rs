@@ -9,6 +9,7 @@ use super::{
     parse::properties,
     reader::Reader,
     tree::{Node, Value},
+    unwritten_parse,
     value::{self, Wrong},
 };
 
@@ -45,13 +46,14 @@ pub(super) fn subscription(
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
     checks::retry_topic(reader, name, topics.as_deref());
-    let exactly_once = exactly_once(reader, name)?;
+    let exactly_once = exactly_once(reader, name);
     let (copying, producer_properties) = (copying?, producer_properties?);
+    let exactly_once = exactly_once?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
         retry_topic,
-        copying,
         exactly_once,
+        copying,
         producer_properties,
     });
     Some(Subscription {
@@ -170,6 +172,8 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         ],
     );
     let dead_letter_backoff = backoff_of_dead_letters(reader, name);
+    let on_unwritten = unwritten_parse::on_unwritten(reader, name);
+    let breaker = unwritten_parse::breaker(reader, name);
     let on_reject = reader.read(&options::ON_REJECT, name, value::choice);
     let records = reader.read(&options::WINDOW_RECORDS, name, value::small);
     let span = reader.read(&options::WINDOW_SPAN, name, value::integer);
@@ -206,6 +210,8 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
             _ => OnReject::DeadLetter,
         },
         dead_letter_backoff: dead_letter_backoff?,
+        on_unwritten: on_unwritten?,
+        breaker: breaker?,
         window: Window {
             records: records?,
             span: span?,
@@ -258,7 +264,7 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
 }
 
 /// A part of 1, to the thousandth.
-fn thousandths(part: f64) -> u16 {
+pub(super) fn thousandths(part: f64) -> u16 {
     // What is read has passed its bounds, and none is far from 1.
     (1..=1000)
         .find(|n| f64::from(*n) >= part.mul_add(1000.0, -0.5))

@@ -11,8 +11,7 @@ use ackgate_lane::{CommitOutcome, DeadLetterOutcome, Generation, OffsetRange, Ti
 use super::{
     dead_letter::{self, GivenUp},
     driver::Driver,
-    handle::{NoticeKind, Outbound},
-    inputs::notice,
+    mutation::{self, Mutation},
 };
 use crate::broker::{self, ErrorKind, Outgoing};
 
@@ -44,11 +43,17 @@ impl Driver {
                 .dead_letter
                 .as_ref()
                 .and_then(|to| dead_letter::build(subscription, to, entry, &given_up, refuser));
-            let refusals = entry.too_large.get(&letter.offset.get());
+            let refusals = entry.refusals.get(&letter.offset.get());
             match built {
-                Some(built) => letters.push(built.after(refusals.copied().unwrap_or(0))),
+                Some(built) => letters.push(dead_letter::after_refusals(
+                    &built,
+                    refusals.copied().unwrap_or_default(),
+                )),
                 None => missing.push(letter.offset),
             }
+        }
+        if mutation::is_on(Mutation::ForgetLetters) {
+            letters.clear();
         }
         if missing.is_empty() {
             return Some(letters);
@@ -56,7 +61,7 @@ impl Driver {
         for offset in missing {
             entry
                 .lane
-                .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
+                .handle_dead_letter(now, offset, DeadLetterOutcome::Postponed);
         }
         entry.lane.handle_commit(now, serial, CommitOutcome::Failed);
         None
@@ -84,21 +89,26 @@ impl Driver {
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
-                if !entry.failed && std::mem::take(&mut entry.held) {
-                    let news = notice(entry.label(), NoticeKind::Recovered, None, "");
-                    self.subscribers.announce(&Outbound::Lane(news));
-                }
                 return;
             }
             Err(error) => error,
         };
         match error.kind {
             ErrorKind::LetterTooLarge(index) => {
-                // It goes in a smaller form the next time.
-                if let Some(letter) = letters.get(index) {
-                    let refusals = entry.too_large.entry(letter.offset.get()).or_default();
-                    *refusals = refusals.saturating_add(1);
-                }
+                // The next time it goes in a smaller form.
+                let Some(letter) = letters.get(index) else {
+                    return;
+                };
+                let refusals = entry.refusals.entry(letter.offset.get()).or_default();
+                *refusals = refusals.saturating_add(1);
+                tracing::warn!(
+                    topic = %entry.partition.topic,
+                    partition = entry.partition.partition,
+                    offset = letter.offset.get(),
+                    refusals,
+                    %error,
+                    "a record is too large for its dead-letter topic: less of it is copied"
+                );
                 return;
             }
             // The next commit goes without the map that was too large.
@@ -113,22 +123,17 @@ impl Driver {
                 letters = letters.len(),
                 count,
                 %error,
-                "dead letters and their commit not written: the lane holds and tries again"
+                "dead letters and their commit not written, and tried again"
             );
         }
-        if !std::mem::replace(&mut entry.held, true) {
-            let detail = format!("dead letter not written: {error}");
-            let at = Some(OffsetRange::one(first.offset));
-            let news = notice(entry.label(), NoticeKind::Held, at, &detail);
-            self.subscribers.announce(&Outbound::Lane(news));
-        }
+        entry.letter_error = Some(error.to_string());
     }
 }
 
 /// Forgets what is settled.
-pub(super) fn forget(too_large: &mut BTreeMap<u64, u32>, range: OffsetRange) {
-    if !too_large.is_empty() {
+pub(super) fn forget(refusals: &mut BTreeMap<u64, u32>, range: OffsetRange) {
+    if !refusals.is_empty() {
         let (first, end) = (range.first().get(), range.end().get());
-        too_large.retain(|offset, _| !(first..end).contains(offset));
+        refusals.retain(|offset, _| !(first..end).contains(offset));
     }
 }

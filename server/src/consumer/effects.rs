@@ -31,6 +31,7 @@ impl Driver {
                 self.carry_out_one(now, generation, effect);
             }
             self.confirmed(generation);
+            self.watch_stop(generation);
             if let Some(entry) = self.lanes.get_mut(generation)
                 && let Some(floor) = entry.lane.floor()
             {
@@ -91,7 +92,7 @@ impl Driver {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
                     entry.forget_notes(range);
-                    atomic::forget(&mut entry.too_large, range);
+                    atomic::forget(&mut entry.refusals, range);
                 }
             }
             Effect::Skipped { range } => {
@@ -101,6 +102,17 @@ impl Driver {
             }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
+            Effect::Parked {
+                offset,
+                cause,
+                tries,
+            } => self.parked(generation, offset, cause, tries),
+            Effect::Discarded {
+                offset,
+                cause,
+                tries,
+            } => self.discarded(generation, offset, cause, tries),
+            Effect::Tripped { trip } => self.tripped(generation, trip),
             Effect::CutOff { subscriber } => self.cut_off(subscriber, End::Slow),
             Effect::Withdrawn {
                 subscriber,

@@ -10,6 +10,7 @@ use super::{
     inputs::notice,
     membership::Revoke,
     mutation::{self, Mutation},
+    standstill::{Standstill, Why},
 };
 use crate::{
     broker::{self, Assigned, Chunk, ClusterState, ErrorKind, Event},
@@ -300,6 +301,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
+        let outcome = mutation::outcome(outcome, !commit.letters.is_empty());
         entry.lane.handle_commit(now, commit.serial, outcome);
     }
 
@@ -332,7 +334,11 @@ impl Driver {
         if std::mem::replace(&mut entry.failed, true) {
             return;
         }
-        entry.held = true;
+        entry.standstill = Some(Standstill {
+            why: Why::Unreadable,
+            since_ms: self.parts.wall.now_ms(),
+            detail: error.detail.clone(),
+        });
         tracing::error!(
             subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,

@@ -154,10 +154,8 @@ impl Gateway {
     ) -> Self {
         let mut gateway = Self::launch(stage, subscriptions, top, Some(point));
         gateway.listens().await;
-        assert!(
-            gateway.log().contains("fail points are compiled in"),
-            "this program has no fail points: cargo build -p ackgate --features fail-points"
-        );
+        // Else: cargo build -p ackgate --features fail-points
+        gateway.logs("fail points are compiled in").await;
         gateway
     }
 
@@ -185,6 +183,11 @@ impl Gateway {
             config,
             process,
         }
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
     }
 
     /// Kills it and starts it again with the same configuration.
@@ -220,6 +223,11 @@ impl Gateway {
     /// Its resident memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.process.memory()
+    }
+
+    /// How many sockets it has open.
+    pub(crate) fn sockets(&self) -> usize {
+        self.process.sockets()
     }
 
     /// Its log so far.

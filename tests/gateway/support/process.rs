@@ -119,6 +119,19 @@ impl Process {
         status
     }
 
+    /// How many sockets it has open.
+    pub(crate) fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        let files = fs::read_dir(folder).expect("a running process has open files");
+        let links = files.flatten().map(|file| fs::read_link(file.path()));
+        links
+            .filter(|link| {
+                let link = link.as_ref().map(|link| link.to_string_lossy());
+                link.is_ok_and(|link| link.starts_with("socket:"))
+            })
+            .count()
+    }
+
     /// Its resident memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let id = self.child.id().to_string();

@@ -254,11 +254,11 @@ fn flush(client: &Client, timeout: Duration) -> Result<(), Error> {
     })
 }
 
-/// The word of Kafka on a record.
-pub(super) type Report = oneshot::Receiver<Result<Placed, KafkaError>>;
-
-/// Enqueues a record and gives back where Kafka's word on it will arrive. Never waits.
-pub(super) fn enqueue(client: &Client, record: &Outgoing) -> Result<Report, KafkaError> {
+/// Enqueues a record, to be answered through what is returned.
+pub(super) fn enqueue(
+    client: &Client,
+    record: &Outgoing,
+) -> Result<oneshot::Receiver<Result<Placed, KafkaError>>, KafkaError> {
     let (report, delivery) = oneshot::channel();
     match send(client, record, Waiting::Future(report)) {
         Ok(()) => Ok(delivery),

@@ -9,7 +9,6 @@
 //! former producer can be under way; until it answers nothing is said.
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     fmt,
     sync::{
@@ -32,16 +31,19 @@ use super::{
     commit::{Answer, Placed, list_of, size},
     destination, error as errors,
     guard::guarded,
-    producer::{Client, Report, create, enqueue, refusal},
+    producer::{Client, create, enqueue, refusal},
     rebalance::Context,
 };
 use crate::{
-    broker::{self, Error, ErrorKind},
+    broker::{self, Error, ErrorKind, Outgoing},
     fail,
 };
 
 /// For one call; in between it is looked whether anybody still waits.
 const CALL: Duration = Duration::from_secs(5);
+
+/// Partitions can be added: their number counts for this long.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// Between calls that fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -78,6 +80,7 @@ pub(super) struct Transactor {
     ready: bool,
     /// The largest metadata that the brokers have taken.
     accepted: usize,
+    places: Places,
 }
 
 /// Why a transaction was not committed.
@@ -98,6 +101,7 @@ impl Transactor {
             producer: None,
             ready: false,
             accepted: 0,
+            places: Places::default(),
         }
     }
 
@@ -219,7 +223,7 @@ impl Transactor {
 
     /// Everything up to the point from which on it may be committed.
     fn prepare(
-        &self,
+        &mut self,
         producer: &Client,
         group: &ConsumerGroupMetadata,
         of: &[Placed],
@@ -237,28 +241,19 @@ impl Transactor {
     }
 
     /// Writes the letters and waits for Kafka's word on each.
-    fn write(&self, producer: &Client, of: &[Placed], end: Instant) -> Result<(), Trouble> {
-        let mut written: Vec<(usize, usize, Report)> = Vec::new();
+    fn write(&mut self, producer: &Client, of: &[Placed], end: Instant) -> Result<(), Trouble> {
+        let mut written = Vec::new();
         let mut refused = Refused::default();
-        let mut counts: BTreeMap<&str, Result<u32, Error>> = BTreeMap::new();
         for (index, (commit, _)) in of.iter().enumerate() {
             for (number, letter) in commit.letters.iter().enumerate() {
-                let mut placed = Cow::Borrowed(letter);
-                if let Some(partition) = letter.partition {
-                    let count = counts
-                        .entry(&letter.topic)
-                        .or_insert_with(|| destination::count(producer, &letter.topic));
-                    match count {
-                        Ok(count) => {
-                            placed.to_mut().partition = Some(broker::modulo(partition, *count));
-                        }
-                        Err(error) => {
-                            refused.note(index, number, error.clone(), false);
-                            continue;
-                        }
+                let letter = match self.places.place(producer, letter) {
+                    Ok(letter) => letter,
+                    Err(error) => {
+                        refused.note(index, number, error, false);
+                        continue;
                     }
-                }
-                let queued = self.until(end, || match enqueue(producer, &placed) {
+                };
+                let queued = self.until(end, || match enqueue(producer, &letter) {
                     Err(error) if is(&error, RDKafkaErrorCode::QueueFull) => None,
                     result => Some(result),
                 });
@@ -311,9 +306,8 @@ impl Transactor {
         let producer = match &self.producer {
             Some(producer) => Arc::clone(producer),
             None => {
-                let made = create(&self.settings.config);
-                let made =
-                    made.map_err(|error| errors::mapped(&error, "producer of dead letters"))?;
+                let made = create(&self.settings.config)
+                    .map_err(|error| errors::mapped(&error, "producer of dead letters"))?;
                 self.ready = false;
                 Arc::clone(self.producer.insert(made))
             }
@@ -426,6 +420,31 @@ impl fmt::Debug for Transactor {
         f.debug_struct("Transactor")
             .field("ready", &self.ready)
             .finish_non_exhaustive()
+    }
+}
+
+/// How many partitions topics have.
+#[derive(Debug, Default)]
+struct Places(BTreeMap<String, (u32, Instant)>);
+
+impl Places {
+    /// The letter, in a partition that its topic has.
+    fn place(&mut self, producer: &Client, letter: &Outgoing) -> Result<Outgoing, Error> {
+        let mut letter = letter.clone();
+        let Some(partition) = letter.partition else {
+            return Ok(letter);
+        };
+        let known = self.0.get(&letter.topic);
+        let count = match known.filter(|(_, asked)| asked.elapsed() < FRESH) {
+            Some((count, _)) => *count,
+            None => {
+                let count = destination::count(producer, &letter.topic)?;
+                self.0.insert(letter.topic.clone(), (count, Instant::now()));
+                count
+            }
+        };
+        letter.partition = Some(broker::modulo(partition, count));
+        Ok(letter)
     }
 }
 

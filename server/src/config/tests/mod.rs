@@ -15,6 +15,7 @@ mod properties;
 mod publish;
 mod rules;
 mod secrets;
+mod unwritten;
 mod wishes;
 
 /// The least that works.

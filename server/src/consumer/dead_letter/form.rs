@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::{Letter, header};
-use crate::{broker::Outgoing, config::LetterPartition};
+use crate::broker::Outgoing;
 
 /// Without these headers a copy can still be told from others and put back.
 const NEEDED: [&str; 11] = [
@@ -72,22 +72,6 @@ impl Form {
 }
 
 impl Letter {
-    /// The letter after its topic has refused it for its size so many times, to stand in
-    /// the partition of its source, if it is to go by that, modulo those there are.
-    pub(in crate::consumer) fn after(&self, refusals: u32) -> Outgoing {
-        let mut form = Form::Whole;
-        for _ in 0..refusals {
-            form = form.smaller(self).unwrap_or(form);
-        }
-        Outgoing {
-            partition: match self.partition {
-                LetterPartition::Key => None,
-                LetterPartition::Same => Some(self.source),
-            },
-            ..self.in_form(form, None)
-        }
-    }
-
     /// The letter in this form. `limit` is what its topic takes, if that is known; it is
     /// told where something of the record is left out.
     pub(super) fn in_form(&self, form: Form, limit: Option<u64>) -> Outgoing {

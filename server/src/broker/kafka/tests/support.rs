@@ -65,6 +65,8 @@ pub(in crate::broker::kafka) fn subscription(
             backoff,
             on_reject: OnReject::DeadLetter,
             dead_letter_backoff: backoff,
+            on_unwritten: ackgate_lane::OnUnwritten::Block,
+            breaker: ackgate_lane::Breaker::default(),
             window: Window {
                 records: 2000,
                 span: 10_000,

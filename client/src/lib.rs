@@ -1,5 +1,5 @@
-//! Subscribes to Kafka records through an ackgate gateway: no consumer group, no
-//! rebalance callbacks, no offsets. A [`Subscriber`] is a stream of deliveries;
+//! Subscribes to Kafka records through an ackgate gateway, and [writes](#publishing)
+//! them: no consumer group, no rebalance callbacks, no offsets. A [`Subscriber`] is a stream of deliveries;
 //! each is answered with a verdict, and the verdicts alone decide what the gateway
 //! commits to Kafka.
 //!
@@ -117,6 +117,40 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Publishing
+//!
+//! A [`Publisher`] writes records through the same gateway, to the topics that its
+//! configuration allows. Each `send` waits for room and gives a [`Receipt`], which resolves
+//! to where the record was written or to why it was not.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use ackgate_client::{Outgoing, Publisher};
+//!
+//! # #[derive(serde::Serialize)] struct Order { id: u32 }
+//! # async fn example(orders: Vec<Order>) -> Result<(), Box<dyn std::error::Error>> {
+//! let publisher = Publisher::connect("http://127.0.0.1:7654").await?;
+//! let mut receipts = Vec::new();
+//! for order in &orders {
+//!     let key = format!("order-{}", order.id);
+//!     let record = Outgoing::json("orders", order)?.idempotency_key(&*key);
+//!     receipts.push(publisher.send(record).await);
+//! }
+//! for receipt in receipts {
+//!     let written = receipt.await?;
+//!     println!("{}/{}", written.topic, written.partition);
+//! }
+//! let stats = publisher.close(Duration::from_secs(5)).await;
+//! assert!(stats.is_complete(), "{stats}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A record is **written once** if its receipt says so; a receipt that says
+//! [`Unknown`](NotWrittenKind::Unknown) leaves it open, and with
+//! [`retry_unanswered`](PublisherBuilder::retry_unanswered) it can be written twice. Give
+//! records an [idempotency key](Outgoing::idempotency_key) so that readers can tell.
 
 mod batch;
 mod delivery;
@@ -124,6 +158,7 @@ mod durable;
 mod error;
 mod held;
 mod options;
+mod publisher;
 mod reconnect;
 mod record;
 mod resume;
@@ -132,6 +167,7 @@ mod settler;
 mod shape;
 mod stats;
 mod subscriber;
+mod tries;
 mod writer;
 
 pub use batch::Batch;
@@ -139,6 +175,10 @@ pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};
 pub use error::Error;
 pub use options::{Builder, Confirm};
+pub use publisher::{
+    Acks, EncodeError, NotWritten, NotWrittenKind, Outgoing, PublishStats, Publisher,
+    PublisherBuilder, Receipt, Written,
+};
 pub use record::{Record, TimestampType};
 pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use ackgate_proto::v1;
-use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 
 mod checks;
 
 use crate::{
     Error, Subscriber,
     shape::{Batches, SubscriptionOptions},
+    tries::Retry,
 };
+
+pub(crate) use checks::{check, endpoint};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -74,9 +76,7 @@ pub struct Builder {
     pub(crate) connection_window: u32,
     pub(crate) keepalive_interval: Duration,
     pub(crate) keepalive_timeout: Duration,
-    pub(crate) backoff_initial: Duration,
-    pub(crate) backoff_max: Duration,
-    pub(crate) max_retries: Option<u32>,
+    pub(crate) retry: Retry,
     pub(crate) flush_interval: Duration,
     pub(crate) flush_records: u64,
     pub(crate) open_timeout: Duration,
@@ -104,9 +104,7 @@ impl Builder {
             connection_window: 8 << 20,
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
-            backoff_initial: Duration::from_millis(100),
-            backoff_max: Duration::from_secs(10),
-            max_retries: None,
+            retry: Retry::default(),
             flush_interval: Duration::from_millis(5),
             flush_records: 1_024,
             open_timeout: Duration::from_secs(10),
@@ -215,13 +213,13 @@ impl Builder {
     /// Sets the delay before the first reconnect (default 100 ms) and its limit
     /// (default 10 s): it doubles each time, and up to as much again is added at random.
     pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
-        (self.backoff_initial, self.backoff_max) = (initial, max);
+        (self.retry.initial, self.retry.max) = (initial, max);
         self
     }
 
     /// Gives up after this many retries in a row; without it, never.
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.max_retries = Some(retries);
+        self.retry.limit = Some(retries);
         self
     }
 
@@ -297,15 +295,6 @@ impl Builder {
             resumable: self.resumable,
             ..v1::Open::default()
         }
-    }
-
-    pub(crate) fn delays(&self) -> ExponentialBackoff {
-        ExponentialBuilder::default()
-            .with_jitter()
-            .with_min_delay(self.backoff_initial)
-            .with_max_delay(self.backoff_max)
-            .without_max_times()
-            .build()
     }
 }
 

@@ -1,18 +1,13 @@
 //! Runs one session after the other until the subscriber closes, an error comes
 //! that trying again does not help, or the retries are used up.
 
-use std::time::Duration;
-
-use backon::ExponentialBackoff;
 use tokio::{sync::oneshot, time};
 
 use crate::{
     Error,
     session::{self, Context, End},
+    tries::Tries,
 };
-
-/// Longest wait that a gateway can ask for.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Told once: the first session is open, or there will be none.
 type Ready = oneshot::Sender<Result<(), Error>>;
@@ -27,7 +22,7 @@ pub(crate) async fn run(context: Context, ready: Ready) -> Result<(), Error> {
 
 async fn keep(context: &Context, ready: Ready) -> Result<(), Error> {
     let mut ready = Some(ready);
-    let mut tries = Tries::new(context);
+    let mut tries = Tries::new(context.options.retry, "subscriber");
     loop {
         let mut was_open = false;
         let opened = || {
@@ -47,8 +42,7 @@ async fn keep(context: &Context, ready: Ready) -> Result<(), Error> {
                     delay
                 }
                 None => {
-                    let (retries, last) = (tries.failures, Box::new(error));
-                    let error = Error::GaveUp { retries, last };
+                    let error = tries.gave_up(error);
                     return give_up(context, &mut ready, error).await;
                 }
             },
@@ -83,67 +77,5 @@ fn tell(ready: &mut Option<Ready>, result: Result<(), Error>) {
         // A dropped receiver means that `connect` was cancelled, which also
         // drops the wish to go on.
         drop(ready.send(result));
-    }
-}
-
-/// Counts failures in a row and spaces them out.
-struct Tries<'a> {
-    context: &'a Context,
-    delays: ExponentialBackoff,
-    failures: u32,
-    /// What the last one was, as it was logged: a refusal that goes on is told once.
-    noted: String,
-}
-
-impl<'a> Tries<'a> {
-    fn new(context: &'a Context) -> Self {
-        Self {
-            context,
-            delays: context.options.delays(),
-            failures: 0,
-            noted: String::new(),
-        }
-    }
-
-    fn after_success(&mut self) -> Duration {
-        self.delays = self.context.options.delays();
-        self.failures = 0;
-        self.delay()
-    }
-
-    fn after_failure(&mut self, error: &Error, useful: bool) -> Option<Duration> {
-        if useful {
-            self.after_success();
-        }
-        if self
-            .context
-            .options
-            .max_retries
-            .is_some_and(|max| self.failures >= max)
-        {
-            return None;
-        }
-        self.failures = self.failures.saturating_add(1);
-        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-        Some(self.delay().max(asked))
-    }
-
-    /// Logs why there is another try.
-    fn note(&mut self, error: &Error, delay: Duration, was_open: bool) {
-        let error = error.to_string();
-        if was_open {
-            tracing::warn!(error, ?delay, "stream lost, connecting again");
-        } else if error == self.noted {
-            tracing::debug!(error, ?delay, "still not subscribed, trying again");
-        } else {
-            tracing::warn!(error, ?delay, "not subscribed, trying again");
-        }
-        self.noted = error;
-    }
-
-    fn delay(&mut self) -> Duration {
-        self.delays
-            .next()
-            .unwrap_or(self.context.options.backoff_max)
     }
 }

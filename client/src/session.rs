@@ -335,7 +335,7 @@ impl Session<'_> {
         if self.closing_until.is_some() {
             return End::Closed(Err(error));
         }
-        let lasted = begun.elapsed() > self.context.options.backoff_max;
+        let lasted = begun.elapsed() > self.context.options.retry.max;
         End::Failed {
             error,
             useful: self.useful || lasted,

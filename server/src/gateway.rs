@@ -144,6 +144,8 @@ impl Make for Kafka {
         let cluster = self.cluster(&subscription.cluster)?;
         let producer = match &subscription.dead_letter {
             None => None,
+            // They are written by the consumer, together with its commits.
+            Some(dead_letter) if dead_letter.exactly_once.is_some() => None,
             Some(dead_letter) => {
                 let mut properties = SMALL_BATCHES.map(owned).to_vec();
                 properties.extend_from_slice(&dead_letter.producer_properties);

@@ -32,6 +32,7 @@ mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
 mod delivery;
+mod exactly_once;
 mod flow_control;
 mod intake;
 mod key_order;
@@ -40,6 +41,7 @@ mod lanes;
 mod log;
 mod protocol;
 mod publish;
+mod publish_trouble;
 mod rebalance;
 mod redelivery;
 mod redrive;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        exactly_once::cases(),
         redrive::cases(),
         rebalance::cases(),
         flow_control::cases(),
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

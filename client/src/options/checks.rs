@@ -42,31 +42,46 @@ impl Builder {
         check(batches.is_none(), "batches", batches.unwrap_or_default())?;
         check(self.filter.len() <= 4_096, "filter", "at most 4,096 bytes")?;
         check(
-            !self.backoff_initial.is_zero() && self.backoff_initial <= self.backoff_max,
+            !self.retry.initial.is_zero() && self.retry.initial <= self.retry.max,
             "backoff",
             "the first delay must be above 0 and not above the longest",
         )?;
         check(self.flush_records > 0, "flush", "1 record or more")?;
-        let endpoint =
-            Endpoint::from_shared(self.address.clone()).map_err(|error| Error::Option {
-                option: "address",
-                problem: error.to_string(),
-            })?;
-        check(
-            endpoint.uri().host().is_some(),
-            "address",
-            "a URI such as http://host:7654",
-        )?;
-        Ok(endpoint
-            .connect_timeout(self.open_timeout)
-            .tcp_nodelay(true)
-            .initial_stream_window_size(self.stream_window)
-            .initial_connection_window_size(self.connection_window)
-            .max_frame_size(MAX_FRAME_BYTES)
-            .http2_keep_alive_interval(self.keepalive_interval)
-            .keep_alive_timeout(self.keepalive_timeout)
-            .keep_alive_while_idle(true))
+        endpoint(
+            &self.address,
+            self.open_timeout,
+            (self.stream_window, self.connection_window),
+            (self.keepalive_interval, self.keepalive_timeout),
+        )
     }
+}
+
+/// What to connect to, with the windows of stream and connection in bytes, and how often
+/// and how long to probe a quiet connection.
+pub(crate) fn endpoint(
+    address: &str,
+    connect_timeout: Duration,
+    windows: (u32, u32),
+    keepalive: (Duration, Duration),
+) -> Result<Endpoint, Error> {
+    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| Error::Option {
+        option: "address",
+        problem: error.to_string(),
+    })?;
+    check(
+        endpoint.uri().host().is_some(),
+        "address",
+        "a URI such as http://host:7654",
+    )?;
+    Ok(endpoint
+        .connect_timeout(connect_timeout)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(windows.0)
+        .initial_connection_window_size(windows.1)
+        .max_frame_size(MAX_FRAME_BYTES)
+        .http2_keep_alive_interval(keepalive.0)
+        .keep_alive_timeout(keepalive.1)
+        .keep_alive_while_idle(true))
 }
 
 impl Source {
@@ -89,7 +104,7 @@ impl Source {
     }
 }
 
-fn check(holds: bool, option: &'static str, problem: &str) -> Result<(), Error> {
+pub(crate) fn check(holds: bool, option: &'static str, problem: &str) -> Result<(), Error> {
     if holds {
         Ok(())
     } else {

@@ -65,6 +65,11 @@ impl Letters {
         self.riding.is_some()
     }
 
+    /// Whether commits with letters fail: no other has succeeded since one did.
+    pub(crate) const fn are_failing(&self) -> bool {
+        self.failing
+    }
+
     /// Those of the request that has not been answered.
     pub(crate) fn riding(&self) -> &[Letter] {
         self.riding.as_ref().map_or(&[], |(_, letters)| letters)
@@ -190,14 +195,15 @@ impl Lane {
                 cause,
                 tries,
                 retry: None,
+                parked,
             } = slot.state
         {
-            let tries = tries.saturating_add(1);
-            let delay = self.jitter.delay(&self.policy.dead_letter_backoff, tries);
+            let delay = self.jitter.delay(&self.policy.dead_letter_backoff, 1);
             let state = State::DeadLettering {
                 cause,
                 tries,
                 retry: Some(now.after(delay)),
+                parked,
             };
             self.window.set(OffsetRange::one(offset), slot.with(state));
         }
@@ -210,7 +216,7 @@ impl Lane {
         offset: Offset,
         outcome: DeadLetterOutcome,
     ) {
-        if outcome == DeadLetterOutcome::Failed {
+        if outcome != DeadLetterOutcome::Stored {
             self.set_letter_aside(now, offset);
         }
         self.end_turn(now);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Offset, OffsetRange, Position, Subscriber};
+use crate::{Offset, OffsetRange, Position, Subscriber, Trip};
 
 /// Why a record is dead-lettered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +103,32 @@ pub enum Effect {
         offset: Offset,
         /// Why it was given up.
         cause: Cause,
+    },
+    /// The record's dead letter could not be written so many times, and it was set
+    /// aside, as the policy says: to be reported. The lane goes on without it.
+    Parked {
+        /// The record.
+        offset: Offset,
+        /// Why it was given up.
+        cause: Cause,
+        /// Failed writes.
+        tries: u32,
+    },
+    /// The record's dead letter could not be written so many times, and it was given up
+    /// without one, as the policy says: to be reported. `Settled` follows.
+    Discarded {
+        /// The record.
+        offset: Offset,
+        /// Why it was given up.
+        cause: Cause,
+        /// Failed writes.
+        tries: u32,
+    },
+    /// The breaker has opened: nothing is handed out, and no further dead letter asked
+    /// for, until [`Lane::reset_breaker`](crate::Lane::reset_breaker). To be reported.
+    Tripped {
+        /// What opened it.
+        trip: Trip,
     },
     /// Broadcast: `subscriber` has kept the lane's window full for too long without a
     /// verdict. End its session, then say that it is lost.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{
     Answer, Broadcast, Cause, CommitOutcome, Confirmation, Counts, DeadLetterOutcome, Debt, Effect,
     Epoch, Generation, Joined, Lane, Letter, Offset, OffsetRange, OnExpired, Position, Ready,
-    Refusal, ResumeAnswer, SeekOutcome, Snapshot, Subscriber, Target, Time, Verdict,
+    Refusal, ResumeAnswer, SeekOutcome, Snapshot, Stop, Subscriber, Target, Time, Verdict,
 };
 
 /// A lane of either delivery.
@@ -235,6 +235,11 @@ impl Kind {
         both!(self.handle_dead_letter(now, offset, outcome))
     }
 
+    /// As [`Lane::reset_breaker`].
+    pub fn reset_breaker(&mut self, now: Time) -> bool {
+        both!(self.reset_breaker(now))
+    }
+
     /// As [`Lane::handle_commit`].
     pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
         both!(self.handle_commit(now, serial, outcome));
@@ -328,6 +333,7 @@ impl Kind {
     pub fn ready_runs(&self, subscriber: Subscriber) -> impl Iterator<Item = OffsetRange> + '_ {
         let lane = match self {
             Self::Competing(lane) => Some(&**lane),
+            Self::Broadcast(lane) if lane.is_stopped() => None,
             Self::Broadcast(lane) => lane.share_of(subscriber),
         };
         lane.into_iter()
@@ -338,6 +344,12 @@ impl Kind {
     #[must_use]
     pub fn owes(&self, subscriber: Subscriber) -> bool {
         both!(self.owes(subscriber))
+    }
+
+    /// As [`Lane::stop`].
+    #[must_use]
+    pub fn stop(&self) -> Option<Stop> {
+        both!(self.stop())
     }
 
     /// Whether a drain has begun, or ended.

@@ -7,6 +7,7 @@
 use crate::{
     Effect, Epoch, Generation, MapStart, Offset, OffsetRange, Policy, Position, Return, Time,
     atomic::{Letters, Plan},
+    breaker::Gauge,
     commit::Commits,
     confirm::Confirmations,
     effect::Queue,
@@ -54,8 +55,11 @@ pub enum CommitOutcome {
 pub enum DeadLetterOutcome {
     /// Kafka confirmed it.
     Stored,
-    /// It is not known to be stored; the lane holds the record and asks again.
+    /// It is not known to be stored; the lane keeps the record and asks again.
     Failed,
+    /// It was not tried, since the record's body is not there at the moment; the lane
+    /// asks again.
+    Postponed,
 }
 
 /// How a seek went.
@@ -104,6 +108,8 @@ pub struct Lane {
     pub(crate) refusals: Refusals,
     /// Spreads retries.
     pub(crate) jitter: Jitter,
+    /// How many records were given up of late.
+    pub(crate) gauge: Gauge,
     /// Not yet taken.
     pub(crate) effects: Queue,
 }
@@ -147,6 +153,7 @@ impl Lane {
             ended: Ended::default(),
             refusals: Refusals::default(),
             jitter: Jitter::new(start.seed),
+            gauge: Gauge::new(policy.breaker),
             effects: Queue::default(),
         };
         if let Some(map) = restored {
@@ -199,8 +206,13 @@ impl Lane {
             match slot.state {
                 State::Out { .. } => self.expire(now, range, slot),
                 State::Delayed { late, .. } => self.make_ready(range, slot, late),
-                State::DeadLettering { cause, tries, .. } => {
-                    self.ask_for_dead_letter(range, slot, cause, tries);
+                State::DeadLettering {
+                    cause,
+                    tries,
+                    parked,
+                    ..
+                } => {
+                    self.ask_for_dead_letter(range, slot, cause, (tries, parked));
                 }
                 State::Ready { .. }
                 | State::Behind

@@ -26,6 +26,7 @@
 //! | [`handle_fenced`](Lane::handle_fenced) | Kafka may have given the lane away | |
 //! | [`handle_oversize`](Lane::handle_oversize) | a ready record fits nobody | |
 //! | [`handle_dead_letter`](Lane::handle_dead_letter) | stored or not | [`Effect::DeadLetter`] |
+//! | [`reset_breaker`](Lane::reset_breaker) | an operator says to go on | [`Effect::Tripped`] |
 //! | [`confirm`](Lane::confirm) | tell when it is durable | [`poll_confirmation`](Lane::poll_confirmation) |
 //! | [`handle_commit`](Lane::handle_commit) | committed or not | [`Effect::Commit`] |
 //! | [`handle_seek`](Lane::handle_seek) | sought or not | [`Effect::Seek`] |
@@ -53,8 +54,7 @@
 //! - A subscriber whose stream broke keeps what is out to it until its owner says that it
 //!   is lost, or that it is back: then what it does not name is lost. Deadlines go on.
 //! - From its third lost delivery on a record is handed out alone.
-//! - A dead letter that fails is tried again for ever; `drop` settles at once, `hold`
-//!   leaves the record to an operator.
+//! - `drop` settles at once, `hold` leaves the record to an operator.
 //! - What is filtered settles where it is received, also above an unsettled record
 //!   and in lane order; verdicts on it are unknown. What is unfit goes the way of
 //!   rejected records, with no attempt used. What expired before its first hand-over
@@ -65,6 +65,20 @@
 //!   memory of ended deliveries unknown becomes stale.
 //! - Runs of equal neighbours are one entry, so a million plainly acked records above
 //!   the floor cost as much as one, and an input costs what it touches.
+//!
+//! # Dead letters that cannot be written, and too many of them
+//!
+//! - While the write of a dead letter fails, the lane hands out nothing new and tries
+//!   again with its backoff; what is out stays out, and verdicts count. With
+//!   [`OnUnwritten::Park`] a record stops holding the lane after so many failed writes:
+//!   it stays unsettled, and what may overtake it goes on
+//!   ([`Effect::Parked`]). With [`OnUnwritten::Discard`]
+//!   it settles then ([`Effect::Discarded`]).
+//! - The [`Breaker`] opens with the record that fills its run or its ratio
+//!   ([`Effect::Tripped`]). That record's dead letter is the last one asked for; what is
+//!   given up afterwards waits, and nothing is handed out, until
+//!   [`Lane::reset_breaker`]. Then what waits is asked for, uncounted, and counting
+//!   begins anew.
 //!
 //! # Floor and commits
 //!
@@ -167,6 +181,7 @@
 
 mod ackmap;
 mod atomic;
+mod breaker;
 mod broadcast;
 mod commit;
 mod confirm;
@@ -198,6 +213,7 @@ mod window;
 
 pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
 pub use atomic::Letter;
+pub use breaker::{Breaker, Ratio, Trip};
 pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};
 pub use confirm::{Confirmation, Confirmed};
 pub use effect::{Cause, Effect, Return};
@@ -207,7 +223,7 @@ pub use kind::Kind;
 pub use lane::{CommitOutcome, DeadLetterOutcome, Lane, SeekOutcome, Start};
 pub use lease::Lease;
 pub use maps::{MapStart, MapView};
-pub use policy::{Backoff, OnExpired, OnReject, Order, Policy, Window};
+pub use policy::{Backoff, OnExpired, OnReject, OnUnwritten, Order, Policy, Window};
 pub use resume::{ResumeAnswer, ResumeResult};
 pub use verdict::{Answer, Target, Verdict, VerdictResult};
-pub use view::{Hold, Ready, Snapshot};
+pub use view::{Hold, Ready, Snapshot, Stop};

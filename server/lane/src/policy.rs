@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Breaker;
+
 /// How records of a lane may overtake each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -50,6 +52,26 @@ pub enum OnExpired {
     Drop,
 }
 
+/// What happens to a given-up record whose dead letter cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnwritten {
+    /// The lane hands out nothing new until it is written, and tries again for ever.
+    #[default]
+    Block,
+    /// After so many failed writes, 1 or more, the record is set aside: it stays
+    /// unsettled and is tried again at the longest backoff, and the lane goes on with
+    /// what may overtake it.
+    Park {
+        /// Failed writes; until then as with `Block`.
+        tries: u32,
+    },
+    /// After so many failed writes, 1 or more, it settles without a dead letter.
+    Discard {
+        /// Failed writes; until then as with `Block`.
+        tries: u32,
+    },
+}
+
 /// Delays between attempts: full jitter over `initial` x `factor`^n, at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
@@ -87,6 +109,10 @@ pub struct Policy {
     pub on_reject: OnReject,
     /// Delays between tries of a dead letter that could not be written.
     pub dead_letter_backoff: Backoff,
+    /// What happens while one cannot be written.
+    pub on_unwritten: OnUnwritten,
+    /// How many records may be given up before the lane stops.
+    pub breaker: Breaker,
     /// Limits of what is received and not settled.
     pub window: Window,
     /// A position is committed at most this often; all lanes of a gateway commit

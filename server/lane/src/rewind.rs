@@ -215,6 +215,8 @@ mod tests {
             backoff,
             on_reject: OnReject::DeadLetter,
             dead_letter_backoff: backoff,
+            on_unwritten: crate::OnUnwritten::Block,
+            breaker: crate::Breaker::default(),
             window: Window {
                 records: 1,
                 span: 1,

@@ -4,8 +4,8 @@
 //! confirmed its dead letter, unless the policy drops it (L3).
 
 use crate::{
-    Cause, DeadLetterOutcome, Effect, Lane, Offset, OffsetRange, OnReject, Order, Subscriber, Time,
-    atomic,
+    Cause, DeadLetterOutcome, Effect, Lane, Offset, OffsetRange, OnReject, OnUnwritten, Order,
+    Position, Subscriber, Time, atomic,
     lane::Phase,
     slot::{Outcome, Slot, State},
 };
@@ -32,6 +32,7 @@ impl Lane {
                 cause,
                 tries,
                 retry,
+                parked,
             } = slot.state
         {
             let record = OffsetRange::one(offset);
@@ -41,23 +42,86 @@ impl Lane {
                     settled = Some(cause);
                 }
                 DeadLetterOutcome::Failed if retry.is_none() => {
-                    let tries = tries.saturating_add(1);
-                    let delay = self.jitter.delay(&self.policy.dead_letter_backoff, tries);
-                    let retry = Some(now.after(delay));
-                    self.window.set(
-                        record,
-                        slot.with(State::DeadLettering {
-                            cause,
-                            tries,
-                            retry,
-                        }),
-                    );
+                    self.letter_failed(now, record, slot, cause, tries.saturating_add(1));
                 }
-                DeadLetterOutcome::Failed => {}
+                DeadLetterOutcome::Postponed if retry.is_none() => {
+                    let delay = self.jitter.delay(&self.policy.dead_letter_backoff, 1);
+                    let state = State::DeadLettering {
+                        cause,
+                        tries,
+                        retry: Some(now.after(delay)),
+                        parked,
+                    };
+                    self.window.set(record, slot.with(state));
+                }
+                DeadLetterOutcome::Failed | DeadLetterOutcome::Postponed => {}
             }
         }
         self.end_turn(now);
         settled
+    }
+
+    /// The dead letter of `record` could not be written, `tries` times now.
+    fn letter_failed(
+        &mut self,
+        now: Time,
+        record: OffsetRange,
+        slot: Slot,
+        cause: Cause,
+        tries: u32,
+    ) {
+        let backoff = &self.policy.dead_letter_backoff;
+        let (parked, delay) = match self.policy.on_unwritten {
+            OnUnwritten::Discard { tries: most } if tries >= most => {
+                let offset = record.first();
+                self.effects.push(Effect::Discarded {
+                    offset,
+                    cause,
+                    tries,
+                });
+                return self.settle(record, Outcome::Refused);
+            }
+            // Spread over the second half of the longest backoff.
+            OnUnwritten::Park { tries: most } if tries >= most => {
+                if slot.state.is_failing() || tries == 1 {
+                    let offset = record.first();
+                    self.effects.push(Effect::Parked {
+                        offset,
+                        cause,
+                        tries,
+                    });
+                }
+                let spread = self.jitter.delay(backoff, u32::MAX) / 2;
+                (true, backoff.max / 2 + spread)
+            }
+            OnUnwritten::Block | OnUnwritten::Park { .. } | OnUnwritten::Discard { .. } => {
+                (false, self.jitter.delay(backoff, tries))
+            }
+        };
+        let state = State::DeadLettering {
+            cause,
+            tries,
+            retry: Some(now.after(delay)),
+            parked,
+        };
+        self.window.set(record, slot.with(state));
+    }
+
+    /// Closes the breaker if it is open; whether it was. What was given up meanwhile is
+    /// dead-lettered without being counted: the operator has seen it.
+    pub fn reset_breaker(&mut self, now: Time) -> bool {
+        if self.phase == Phase::Done || !self.gauge.reset() {
+            return false;
+        }
+        self.each_run_from(Offset::new(0), |lane, piece, slot| {
+            if let State::Held { cause } = slot.state
+                && lane.route(cause) == OnReject::DeadLetter
+            {
+                lane.ask_for_dead_letter(piece, slot, cause, (0, false));
+            }
+        });
+        self.end_turn(now);
+        true
     }
 
     /// `subscriber` has acked `piece`.
@@ -116,18 +180,19 @@ impl Lane {
                 | State::Delayed { .. }
                 | State::Unread { .. } => break,
             }
-            at = OffsetRange::new(run.end().offset(), crate::Position::new(u64::MAX))
+            at = OffsetRange::new(run.end().offset(), Position::new(u64::MAX))
                 .and_then(|rest| self.window.piece(rest));
         }
     }
 
-    /// Asks for the dead letter of each record of `range`.
+    /// Asks for the dead letter of each record of `range`, after so many failed tries
+    /// and set aside or not.
     pub(crate) fn ask_for_dead_letter(
         &mut self,
         range: OffsetRange,
         slot: Slot,
         cause: Cause,
-        tries: u32,
+        (tries, parked): (u32, bool),
     ) {
         self.window.set(
             range,
@@ -135,6 +200,7 @@ impl Lane {
                 cause,
                 tries,
                 retry: None,
+                parked,
             }),
         );
         if self.policy.exactly_once {
@@ -169,6 +235,9 @@ impl Lane {
         self.keys.settled(range);
         self.maps.note_settled(range);
         self.confirmations.look();
+        if outcome == Outcome::Acked {
+            self.gauge.acked(range.len());
+        }
         self.window.set(range, Slot::settled(outcome));
     }
 
@@ -206,7 +275,7 @@ impl Lane {
     /// Does with given-up records what the policy says.
     fn dispose(&mut self, range: OffsetRange, slot: Slot, cause: Cause) {
         match self.route(cause) {
-            OnReject::DeadLetter => self.ask_for_dead_letter(range, slot, cause, 0),
+            OnReject::DeadLetter => self.give_up_counted(range, slot, cause),
             OnReject::Drop => {
                 for offset in (range.first().get()..range.end().get()).map(Offset::new) {
                     self.effects.push(Effect::Dropped { offset, cause });
@@ -214,6 +283,23 @@ impl Lane {
                 self.settle(range, Outcome::Refused);
             }
             OnReject::Hold => self.window.set(range, slot.with(State::Held { cause })),
+        }
+    }
+
+    /// Asks for dead letters as long as the breaker is closed; the rest waits for an
+    /// operator.
+    fn give_up_counted(&mut self, range: OffsetRange, slot: Slot, cause: Cause) {
+        let was_open = self.gauge.trip().is_some();
+        let admitted = self.gauge.admit(range.len());
+        let end = Position::new(range.first().get().saturating_add(admitted));
+        if let Some(admitted) = range.below(end) {
+            self.ask_for_dead_letter(admitted, slot, cause, (0, false));
+        }
+        if let Some(rest) = range.at_or_above(end) {
+            self.window.set(rest, slot.with(State::Held { cause }));
+        }
+        if let Some(trip) = self.gauge.trip().filter(|_| !was_open) {
+            self.effects.push(Effect::Tripped { trip });
         }
     }
 }

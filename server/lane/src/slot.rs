@@ -62,12 +62,14 @@ pub(crate) enum State {
         subscriber: Option<Subscriber>,
     },
     /// Waits for its dead letter; `retry` is the time of the next try after a failed one.
+    /// `parked`: it has failed so often that the lane goes on without it.
     DeadLettering {
         cause: Cause,
         tries: u32,
         retry: Option<Time>,
+        parked: bool,
     },
-    /// Waits for an operator.
+    /// Waits for an operator: by policy, or because the breaker is open.
     Held { cause: Cause },
     /// Needs nothing more.
     Settled { outcome: Outcome },
@@ -198,6 +200,11 @@ impl State {
     /// has it.
     pub(crate) const fn needs_body(self) -> bool {
         matches!(self, Self::Unread { .. } | Self::Refused { .. })
+    }
+
+    /// Whether its dead letter could not be written, and the lane waits for it.
+    pub(crate) const fn is_failing(self) -> bool {
+        matches!(self, Self::DeadLettering { tries, parked: false, .. } if tries > 0)
     }
 
     /// Whether the record is given up and not settled yet.

@@ -1,7 +1,7 @@
 //! What a lane shows of itself.
 
 use crate::{
-    Lane, MapView, Offset, OffsetRange, Order, Position, Subscriber, Time,
+    Lane, MapView, Offset, OffsetRange, OnReject, Order, Position, Subscriber, Time, Trip,
     lane::Phase,
     rewind::Rewind,
     slot::{Slot, State},
@@ -36,7 +36,13 @@ pub enum Hold {
     },
     /// A seek has been asked for and not been answered.
     Seeking,
-    /// The dead letter at the floor is not confirmed yet, or is tried again at `retry`.
+    /// The breaker is open: an operator must reset it.
+    Breaker {
+        /// What opened it.
+        trip: Trip,
+    },
+    /// A dead letter could not be written, is tried again at `retry`, and nothing is
+    /// handed out before; or the one at the floor is not confirmed yet.
     DeadLetter {
         /// The record.
         offset: Offset,
@@ -65,6 +71,22 @@ pub enum Hold {
     },
 }
 
+/// Why a lane hands nothing out, whoever is there to take it, until something outside
+/// changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The record's dead letter cannot be written.
+    DeadLetter {
+        /// The lowest such record.
+        offset: Offset,
+    },
+    /// The breaker is open.
+    Breaker {
+        /// What opened it.
+        trip: Trip,
+    },
+}
+
 /// A lane as operators see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -82,6 +104,13 @@ pub struct Snapshot {
     pub delayed: u64,
     /// Key order: records waiting for an earlier one of their key.
     pub behind: u64,
+    /// Given-up records waiting for their dead letters, also for the breaker to close.
+    pub dead_lettering: u64,
+    /// Given-up records that were set aside, since their dead letters could not be
+    /// written.
+    pub parked: u64,
+    /// Why nothing is handed out, whoever is there.
+    pub stop: Option<Stop>,
     /// What it waits for, if not for verdicts.
     pub hold: Option<Hold>,
     /// Its ack map.
@@ -95,7 +124,7 @@ impl Lane {
     /// The next run to hand out, if there is one and the lane may.
     #[must_use]
     pub fn ready(&self) -> Option<Ready> {
-        if self.phase != Phase::Active {
+        if self.phase != Phase::Active || self.is_stopped() {
             return None;
         }
         self.describe(self.window.ready()?)
@@ -104,7 +133,7 @@ impl Lane {
     /// The next run to hand out to `subscriber`, if there is one and the lane may.
     #[must_use]
     pub fn ready_for(&self, subscriber: Subscriber) -> Option<Ready> {
-        if self.phase != Phase::Active {
+        if self.phase != Phase::Active || self.is_stopped() {
             return None;
         }
         self.describe(self.window.ready_for(subscriber)?)
@@ -139,6 +168,7 @@ impl Lane {
     #[must_use]
     pub fn has_ready(&self) -> bool {
         self.phase == Phase::Active
+            && !self.is_stopped()
             && self.window.has_ready()
             && (!self.policy.order.is_lane() || self.ready().is_some())
     }
@@ -168,6 +198,32 @@ impl Lane {
                 | State::Held { .. }
                 | State::Settled { .. } => false,
             })
+    }
+
+    /// Why nothing is handed out, whoever is there, although the assignment goes on.
+    #[must_use]
+    pub fn stop(&self) -> Option<Stop> {
+        if self.phase == Phase::Done {
+            return None;
+        }
+        if let Some(trip) = self.gauge.trip() {
+            return Some(Stop::Breaker { trip });
+        }
+        if !self.is_stopped() {
+            return None;
+        }
+        let failing = self.window.lowest_failing().map(|(offset, _)| offset);
+        let offset = failing.or_else(|| self.window.lowest_dead_lettering())?;
+        Some(Stop::DeadLetter { offset })
+    }
+
+    /// As [`Self::stop`], without looking for the record.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        let counts = self.window.counts();
+        let waiting = counts.given_up - counts.refused - counts.held;
+        self.gauge.trip().is_some()
+            || counts.failing > 0
+            || (self.letters.are_failing() && waiting > 0)
     }
 
     /// Whether a drain has begun, or ended.
@@ -227,6 +283,9 @@ impl Lane {
             in_flight: counts.in_flight,
             delayed: counts.delayed,
             behind: counts.behind,
+            dead_lettering: self.awaiting_letters(),
+            parked: counts.parked,
+            stop: self.stop(),
             hold: self.hold(),
             map: self.map_view(),
         }
@@ -258,12 +317,31 @@ impl Lane {
         self.window.len() + self.keys.len() + self.ended.len() + self.refusals.len()
     }
 
+    /// Given-up records that wait for their dead letters and are not set aside.
+    fn awaiting_letters(&self) -> u64 {
+        let counts = self.window.counts();
+        let held_by_policy = if self.policy.on_reject == OnReject::Hold {
+            counts.held
+        } else {
+            0
+        };
+        counts.given_up - counts.refused - counts.parked - held_by_policy
+    }
+
     pub(crate) fn hold(&self) -> Option<Hold> {
         if let Phase::Draining { deadline } = self.phase {
             return Some(Hold::Draining { deadline });
         }
         if self.phase == Phase::Done {
             return None;
+        }
+        match self.stop() {
+            Some(Stop::Breaker { trip }) => return Some(Hold::Breaker { trip }),
+            Some(Stop::DeadLetter { offset }) => {
+                let retry = self.window.lowest_failing().and_then(|(_, retry)| retry);
+                return Some(Hold::DeadLetter { offset, retry });
+            }
+            None => {}
         }
         let (front, slot) = self.window.front()?;
         let offset = front.first();

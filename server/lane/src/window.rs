@@ -61,6 +61,12 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
     /// Whose dead letter is being written.
     pub(crate) dead_lettering: u64,
+    /// Whose dead letter could not be written, and for which the lane waits.
+    pub(crate) failing: u64,
+    /// Set aside, since their dead letters could not be written.
+    pub(crate) parked: u64,
+    /// Waiting for an operator.
+    pub(crate) held: u64,
     /// Waiting for an earlier record of their key.
     pub(crate) behind: u64,
 }
@@ -99,6 +105,15 @@ impl Counts {
         }
         if matches!(state, State::DeadLettering { retry: None, .. }) {
             change(&mut self.dead_lettering);
+        }
+        if state.is_failing() {
+            change(&mut self.failing);
+        }
+        if matches!(state, State::DeadLettering { parked: true, .. }) {
+            change(&mut self.parked);
+        }
+        if matches!(state, State::Held { .. }) {
+            change(&mut self.held);
         }
     }
 }
@@ -195,6 +210,22 @@ impl Window {
     /// The lowest record that is given up and not settled.
     pub(crate) fn lowest_given_up(&self) -> Option<Offset> {
         self.given_up.first().map(|&first| Offset::new(first))
+    }
+
+    /// The lowest record whose dead letter could not be written and for which the lane
+    /// waits, and when it is tried again.
+    pub(crate) fn lowest_failing(&self) -> Option<(Offset, Option<Time>)> {
+        let (run, slot) = self
+            .given_up_runs()
+            .find(|(_, slot)| slot.state.is_failing())?;
+        Some((run.first(), slot.state.timer()))
+    }
+
+    /// The lowest record that waits for its dead letter.
+    pub(crate) fn lowest_dead_lettering(&self) -> Option<Offset> {
+        let waits = |slot: Slot| matches!(slot.state, State::DeadLettering { .. });
+        let (run, _) = self.given_up_runs().find(|(_, slot)| waits(*slot))?;
+        Some(run.first())
     }
 
     /// All runs that are given up and not settled, in offset order.

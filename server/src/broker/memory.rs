@@ -15,6 +15,7 @@ use super::{
     Placed, Produced, Producer, RecordIndex,
 };
 
+mod atomic;
 mod member;
 
 /// What the broker holds, and what was asked of it.
@@ -31,6 +32,11 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
+    /// What is not settled in what was committed, or was stored before: of letters that
+    /// went with commits.
+    pub(crate) untrue_letters: Vec<u64>,
+    /// Commits take effect and are answered only when this is over.
+    pub(crate) commits_hang: bool,
     /// Bytes of key, value and headers at which a dead letter is too large.
     pub(crate) letters_limit: Option<usize>,
     /// Partitions of the topic of dead letters.
@@ -50,6 +56,7 @@ pub(crate) struct State {
     revoke: Option<bool>,
     close: bool,
     answers: Vec<Event>,
+    hung: Vec<Commit>,
 }
 
 #[derive(Debug)]
@@ -124,6 +131,17 @@ impl Memory {
     pub(crate) fn append_keyed(&self, partition: i32, offset: u64, key: u64) {
         self.with(|state| state.keys.insert((partition, offset), key));
         self.append(partition, [offset]);
+    }
+
+    /// Commits that hang are answered now.
+    pub(crate) fn hang_no_more(&self) {
+        self.with(|state| {
+            state.commits_hang = false;
+            for commit in std::mem::take(&mut state.hung) {
+                let answer = state.commit(commit);
+                state.answers.push(answer);
+            }
+        });
     }
 
     /// Takes all lanes away, with or without warning, and assigns them again.
@@ -228,6 +246,12 @@ impl State {
             Some(_) if is_too_large(&commit, self.metadata_limit) => {
                 error(ErrorKind::TooLarge, "metadata")
             }
+            Some(_) if self.letters_fail && !commit.letters.is_empty() => {
+                error(ErrorKind::Transient, "letters as told")
+            }
+            Some(_) if let Some(index) = self.too_large_letter(&commit) => {
+                error(ErrorKind::LetterTooLarge(index), "letter")
+            }
             Some(reading) => {
                 match &commit.metadata {
                     Some(text) => self.metadata.insert(reading.partition, Arc::clone(text)),
@@ -237,10 +261,21 @@ impl State {
                     .insert(reading.partition, commit.position.get());
                 self.commits
                     .push((reading.partition, commit.position.get()));
+                let untrue = atomic::untrue(&self.letters, &commit);
+                self.untrue_letters.extend(untrue);
+                self.letters.extend(commit.letters.iter().cloned());
                 Ok(())
             }
         };
         Event::Committed { commit, result }
+    }
+}
+
+impl State {
+    fn too_large_letter(&self, commit: &Commit) -> Option<usize> {
+        let limit = self.letters_limit?;
+        let mut letters = commit.letters.iter();
+        letters.position(|letter| size(letter) > limit)
     }
 }
 
@@ -274,6 +309,10 @@ impl Consumer for Memory {
 
     fn commit(&self, commits: Vec<Commit>) {
         self.with(|state| {
+            if state.commits_hang {
+                state.hung.extend(commits);
+                return;
+            }
             for commit in commits {
                 let answer = state.commit(commit);
                 state.answers.push(answer);

@@ -85,6 +85,9 @@ pub struct Commit {
     pub serial: u64,
     /// Text to be kept with the position; without it Kafka keeps none.
     pub metadata: Option<Arc<str>>,
+    /// Exactly once: dead letters that are stored if and only if the position is. A
+    /// partition beyond those of the topic stands for its remainder by their number.
+    pub letters: Vec<Outgoing>,
 }
 
 /// What a consumer tells.
@@ -142,7 +145,9 @@ pub enum Event {
         /// Since the last answer.
         age: Duration,
     },
-    /// A commit was answered.
+    /// A commit was answered. Of one with letters only once it is known for certain
+    /// whether Kafka has it; if that does not come to be known while the lane is
+    /// assigned, never.
     Committed {
         /// What was to be committed.
         commit: Commit,
@@ -197,6 +202,9 @@ pub enum ErrorKind {
     Fenced,
     /// The record is too large for the topic, or the metadata of a commit for the broker.
     TooLarge,
+    /// The letter of this index in its commit is too large for its topic; nothing is
+    /// stored.
+    LetterTooLarge(usize),
     /// An operator must act: a topic is missing, access is denied.
     Operator,
 }
@@ -222,6 +230,7 @@ pub trait Consumer: Send + Sync + fmt::Debug {
     /// Takes back what is granted and not fetched.
     fn withdraw(&self, generation: Generation);
     /// Commits positions of lanes that are assigned now; others are answered as fenced.
+    /// Only consumers of subscriptions with `exactly_once` take letters.
     fn commit(&self, commits: Vec<Commit>);
     /// Moves a lane. What it granted before is void; chunks carry `seek` from then on.
     fn seek(&self, generation: Generation, to: Position, seek: u64);
@@ -325,4 +334,23 @@ pub fn runs(records: &[RecordIndex]) -> Vec<OffsetRange> {
         }
     }
     runs
+}
+
+/// The partition in a topic of `count` partitions that stands for `source`.
+#[must_use]
+pub fn modulo(source: i32, count: u32) -> i32 {
+    let count = i32::try_from(count).unwrap_or(i32::MAX).max(1);
+    source.rem_euclid(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partition_is_the_records_own_or_wraps_around() {
+        for (source, count, expected) in [(0, 1, 0), (2, 4, 2), (5, 4, 1), (7, 1, 0), (3, 0, 0)] {
+            assert_eq!(modulo(source, count), expected, "{source} of {count}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ pub mod dlq;
 mod output;
 pub mod publish;
 pub mod serve;
+mod stop;
 pub mod sub;
 pub mod target;
 
@@ -47,7 +48,7 @@ pub enum Command {
     Check(check::Args),
     /// Receive records of a subscription and answer them.
     Sub(sub::Args),
-    /// Write lines or files to a topic.
+    /// Write lines, JSON or files to a topic.
     Pub(publish::Args),
     /// List, show and put back dead letters.
     Dlq(dlq::Args),

@@ -16,10 +16,11 @@ use std::{
 
 use ackgate_client::{Batch, Error, Stats, Subscriber};
 use anyhow::{Context as _, Result};
-use tokio::{
-    io::AsyncWriteExt as _,
-    signal::unix::{Signal, SignalKind, signal},
-    time,
+use tokio::{io::AsyncWriteExt as _, time};
+
+use super::{
+    stop::{INTERRUPTED, Stop},
+    target,
 };
 
 mod args;
@@ -36,9 +37,6 @@ const REASON: &str = "ackgate sub was told to give this verdict";
 
 /// After this long without the gateway the command says what it waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Exit code of a second signal, which does not wait for the goodbye.
-const INTERRUPTED: u8 = 130;
 
 /// What to say about each record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -80,11 +78,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
 }
 
 async fn connect(args: &Args) -> Result<Subscriber, Error> {
-    let address = if args.address.contains("://") {
-        args.address.clone()
-    } else {
-        format!("http://{}", args.address)
-    };
+    let address = target::gateway(&args.address);
     // What is above the maximum would only have to be given back.
     let most = args
         .max
@@ -252,27 +246,5 @@ async fn pause(duration: Option<Duration>) {
     match duration {
         Some(duration) => time::sleep(duration).await,
         None => futures::future::pending().await,
-    }
-}
-
-/// The wish to stop, from Ctrl-C or whoever runs the process.
-struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Stop {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }

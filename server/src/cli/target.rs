@@ -48,6 +48,15 @@ impl Target {
         }
     }
 
+    /// Brokers to ask first, with properties for the client.
+    pub(super) fn with(bootstrap: &[String], properties: &[(String, String)]) -> Self {
+        Self {
+            bootstrap: bootstrap.to_vec(),
+            cluster: None,
+            properties: properties.to_vec(),
+        }
+    }
+
     /// The cluster's table in a configuration, or `None` if no argument names one.
     pub(super) fn table(&self) -> Option<Table> {
         let mut table = Table::new();
@@ -107,6 +116,15 @@ pub(super) fn configuration<'a>(
         }
     }
     Ok(toml::to_string(&root)?)
+}
+
+/// A gateway's address as a URI; `host:port` alone is one too.
+pub(super) fn gateway(address: &str) -> String {
+    if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    }
 }
 
 /// Splits `NAME=VALUE` at the first equals sign.

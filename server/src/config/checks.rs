@@ -16,9 +16,13 @@ use super::{
     value,
 };
 
+mod exactly_once;
 mod retry;
 
-pub(super) use self::retry::{retry_topic, retry_topics};
+pub(super) use self::{
+    exactly_once::exactly_once,
+    retry::{retry_topic, retry_topics},
+};
 
 /// librdkafka's default of `max.poll.interval.ms`.
 const MAX_POLL_INTERVAL_MS: u128 = 300_000;

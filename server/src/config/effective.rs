@@ -5,7 +5,7 @@ use super::{
     options::{size, span},
     problem::MASK,
 };
-use ackgate_lane::{Backoff, OnExpired, OnReject, Order};
+use ackgate_lane::{Backoff, OnExpired, OnReject, OnUnwritten, Order, Policy, Ratio};
 
 /// Properties that are shown with their value; every other one is masked, since a
 /// future secret must not have to be listed first.
@@ -65,6 +65,10 @@ impl Config {
                 ]),
             ),
         ];
+        if let Some(admin) = &self.admin {
+            let address = admin.address.to_string();
+            parts.push(("admin".to_owned(), line(&[("address", address)])));
+        }
         parts.extend(self.clusters.iter().map(cluster));
         parts.extend(self.publish.iter().map(publish));
         parts.extend(self.subscriptions.iter().map(subscription));
@@ -185,12 +189,43 @@ fn settings(subscription: &Subscription) -> Vec<(&'static str, String)> {
         if let Some(retry_topic) = &dead_letter.retry_topic {
             settings.push(("dead_letter.retry_topic", retry_topic.clone()));
         }
+        if let Some(exactly_once) = &dead_letter.exactly_once {
+            settings.push(("dead_letter.exactly_once", true.to_string()));
+            settings.push((
+                "dead_letter.transaction_timeout",
+                span(exactly_once.transaction_timeout),
+            ));
+            if let Some(id) = &exactly_once.transactional_id {
+                settings.push(("dead_letter.transactional_id", id.clone()));
+            }
+        }
         settings.extend(dead_letter.copying.settings());
         settings.push(("dead_letter.backoff", backoff(policy.dead_letter_backoff)));
+        settings.extend(unwritten(policy));
         settings.push((
             "dead_letter.producer",
             properties(&dead_letter.producer_properties),
         ));
+    }
+    settings
+}
+
+/// What becomes of dead letters that cannot be written, and of too many.
+fn unwritten(policy: &Policy) -> Vec<(&'static str, String)> {
+    let (on_failure, tries) = match policy.on_unwritten {
+        OnUnwritten::Block => ("block", None),
+        OnUnwritten::Park { tries } => ("park", Some(tries)),
+        OnUnwritten::Discard { tries } => ("discard", Some(tries)),
+    };
+    let mut settings = vec![("dead_letter.on_failure", on_failure.to_owned())];
+    settings.extend(tries.map(|tries| ("dead_letter.tries", tries.to_string())));
+    if let Some(run) = policy.breaker.run {
+        settings.push(("dead_letter.breaker.run", run.to_string()));
+    }
+    if let Some(Ratio { part, of }) = policy.breaker.ratio {
+        let part = f64::from(part) / 1000.0;
+        settings.push(("dead_letter.breaker.ratio", part.to_string()));
+        settings.push(("dead_letter.breaker.window", of.to_string()));
     }
     settings
 }

@@ -26,6 +26,7 @@ use std::{
 mod ad_hoc;
 mod ad_hoc_parse;
 mod address;
+mod admin;
 mod checks;
 mod copying;
 mod effective;
@@ -49,11 +50,13 @@ mod subscription_parse;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unwritten_parse;
 mod value;
 mod wish;
 
 pub use self::{
     ad_hoc::{AdHoc, Denied, Refusal, is_group, is_topic},
+    admin::Admin,
     copying::{Alias, Copying, Creation, LetterPartition},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
@@ -61,7 +64,7 @@ pub use self::{
     problem::{Problem, Problems},
     publish::{Acks, Publish},
     reference::reference,
-    subscription::{Batch, DeadLetter, Delivery, Lease, StartAt, Subscription},
+    subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
     wish::{Contradiction, Wish, Wishes},
 };
 
@@ -73,6 +76,8 @@ const FILE_BYTES: u64 = 16 << 20;
 pub struct Config {
     /// The gRPC listener.
     pub listen: Listen,
+    /// The listener for operators' tools; `None`: there is none.
+    pub admin: Option<Admin>,
     /// Kafka connections, by name.
     pub clusters: Vec<Cluster>,
     /// What may be written through the gateway: one entry for each cluster that takes

@@ -123,6 +123,10 @@ options! {
     LISTEN_PING_INTERVAL = "listen.ping_interval", millis(SECOND, 10 * MINUTE),
         Need::Default("\"15s\""), "`Ping` messages on quiet streams.";
 
+    ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
+        "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`): a loopback address. \
+         Without it nothing is served for them.";
+
     SHUTDOWN_DRAIN = "shutdown.drain", millis(0, 10 * MINUTE), Need::Default("\"10s\""),
         "Time for subscribers to answer what is out when the gateway stops.";
     SHUTDOWN_CLOSE = "shutdown.close", millis(SECOND, 10 * MINUTE), Need::Default("\"10s\""),
@@ -234,6 +238,28 @@ options! {
     DEAD_LETTER_TOPIC = "subscriptions.*.dead_letter.topic", Kind::Text("a topic name"),
         Need::Optional, "Where they go, on the same cluster; needed with `on_reject = \"dead_letter\"` \
          and with `on_expired = \"dead_letter\"`.";
+    DEAD_LETTER_ON_FAILURE = "subscriptions.*.dead_letter.on_failure",
+        Kind::Choice { of: &["block", "park", "discard"], later: &[] }, Need::Default("\"block\""),
+        "What happens when a dead letter cannot be written. `block`: the lane hands out nothing \
+         new and tries again for ever. `park`: after `dead_letter.tries` the record is set aside, \
+         tried again at the longest backoff, and the lane goes on within its window. `discard`: \
+         after `dead_letter.tries` it settles without a copy, counted and logged.";
+    DEAD_LETTER_TRIES = "subscriptions.*.dead_letter.tries",
+        Kind::Integer { min: 1, max: 1000, unit: "tries" }, Need::Default("5"),
+        "Failed writes after which `park` and `discard` act; until then the lane waits as with \
+         `block`.";
+    BREAKER_RUN = "subscriptions.*.dead_letter.breaker.run",
+        Kind::Integer { min: 1, max: 1_000_000, unit: "records" }, Need::Optional,
+        "So many records of a lane given up one after another, without an ack between, open its \
+         breaker: nothing is handed out and no further dead letter written until an operator \
+         resets it. Without this no run does.";
+    BREAKER_RATIO = "subscriptions.*.dead_letter.breaker.ratio",
+        Kind::Float { min: 0.01, max: 1.0 }, Need::Optional,
+        "So large a part of the last `dead_letter.breaker.window` records given up opens it too. \
+         Without this no part does.";
+    BREAKER_WINDOW = "subscriptions.*.dead_letter.breaker.window",
+        Kind::Integer { min: 2, max: 10_000, unit: "records" }, Need::Default("100"),
+        "Records, acked or given up, of which that part is taken; with fewer nothing is concluded.";
     DEAD_LETTER_RETRY_TOPIC = "subscriptions.*.dead_letter.retry_topic", Kind::Text("a topic name"),
         Need::Optional, "Where `ackgate dlq redrive` puts dead letters back, on the same cluster; read \
          beside `topics`, always from its beginning. A topic of this subscription alone.";
@@ -261,6 +287,21 @@ options! {
         "Growth of that bound per try.";
     DEAD_LETTER_BACKOFF_MAX = "subscriptions.*.dead_letter.backoff.max", millis(10, HOUR),
         Need::Default("\"60s\""), "Where that bound ends.";
+    DEAD_LETTER_EXACTLY_ONCE = "subscriptions.*.dead_letter.exactly_once", Kind::Flag,
+        Need::Default("false"),
+        "Store each dead letter in one Kafka transaction with the commit that settles its record: \
+         readers with `isolation.level=read_committed` see it exactly once.";
+    DEAD_LETTER_TRANSACTION_TIMEOUT = "subscriptions.*.dead_letter.transaction_timeout",
+        millis(1000, 15 * MINUTE), Need::Default("\"10s\""),
+        "With `exactly_once`: how long a transaction of a gateway that has died keeps the group's \
+         positions and the dead-letter topic's readers waiting. At most the brokers' \
+         `transaction.max.timeout.ms`.";
+    DEAD_LETTER_TRANSACTIONAL_ID = "subscriptions.*.dead_letter.transactional_id",
+        Kind::Text("1 to 200 of a-z, A-Z, 0-9, '.', '_' and '-'"), Need::Optional,
+        "With `exactly_once`: names this gateway to Kafka, followed by a dot and the \
+         subscription's name. One that stays the same lets a gateway that starts again end its \
+         predecessor's transaction at once; no two gateways may share it. Without it each start \
+         has an id of its own.";
     DEAD_LETTER_PRODUCER = "subscriptions.*.dead_letter.producer", Kind::Properties,
         Need::Optional, "librdkafka properties for the dead-letter producer only.";
     WINDOW_RECORDS = "subscriptions.*.window.records",

@@ -6,7 +6,7 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, ad_hoc_parse, address, checks,
+    Cluster, Config, Listen, Log, Shutdown, ad_hoc_parse, address, admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -20,6 +20,7 @@ use super::{
 pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     let memory_bytes = reader.read(&options::MEMORY, "", value::size);
     let listen = listen(reader);
+    let admin = admin::admin(reader);
     let shutdown = shutdown(reader);
     let log = log(reader);
 
@@ -42,6 +43,7 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
 
     Some(Config {
         listen: listen?,
+        admin: admin?,
         clusters: clusters.into_iter().collect::<Option<_>>()?,
         publish: publish?,
         subscriptions: subscriptions.into_iter().collect::<Option<_>>()?,

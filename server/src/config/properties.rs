@@ -89,7 +89,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "transactional.id",
-        "is refused: ackgate writes dead letters without transactions",
+        "is refused: give `dead_letter.transactional_id` of the subscription, with `exactly_once`",
     ),
     (
         "delivery.report.only.error",

@@ -97,7 +97,7 @@ fn topics(node: &Node, spec: &Spec) -> Result<Vec<String>, Wrong> {
 
 /// Topics of dead letters and retries, over all subscriptions, also those that openings
 /// may name. Read as they are written: whether they are sound is told elsewhere.
-fn reserved(root: &Table) -> Vec<String> {
+pub(super) fn reserved(root: &Table) -> Vec<String> {
     let subscriptions = root.get("subscriptions").and_then(Node::table);
     let ad_hoc = root.get("ad_hoc").and_then(Node::table);
     let template = ad_hoc.and_then(|it| it.get("template"));

@@ -3,9 +3,10 @@
 use super::options::{self, Kind, Need, Spec, size, span};
 
 /// Parts of the reference: title and how their keys begin.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("The gateway", "memory"),
     ("`[listen]`", "listen."),
+    ("`[admin]`", "admin."),
     ("`[shutdown]`", "shutdown."),
     ("`[log]`", "log."),
     ("`[clusters.NAME]`", "clusters."),

@@ -104,10 +104,22 @@ pub struct DeadLetter {
     pub topic: String,
     /// Where dead letters are put back to be read again, beside the sources.
     pub retry_topic: Option<String>,
+    /// How they are stored together with the commits that settle their records; `None`:
+    /// before those, each by itself.
+    pub exactly_once: Option<ExactlyOnce>,
     /// What the copies carry, and where they go.
     pub copying: Copying,
     /// Properties that pass through to the producer. Values may be secret.
     pub producer_properties: Vec<(String, String)>,
+}
+
+/// How dead letters and commits are made one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExactlyOnce {
+    /// After which Kafka aborts a transaction of which it hears nothing.
+    pub transaction_timeout: Duration,
+    /// Names the gateway; `None`: each start has a name of its own.
+    pub transactional_id: Option<String>,
 }
 
 impl Subscription {
@@ -189,12 +201,14 @@ impl fmt::Debug for DeadLetter {
         let Self {
             topic,
             retry_topic,
+            exactly_once,
             copying,
             producer_properties,
         } = self;
         f.debug_struct("DeadLetter")
             .field("topic", topic)
             .field("retry_topic", retry_topic)
+            .field("exactly_once", exactly_once)
             .field("copying", copying)
             .field("producer_properties", &names(producer_properties))
             .finish()

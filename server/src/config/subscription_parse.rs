@@ -3,11 +3,13 @@
 use ackgate_lane::{Backoff, OnReject, Order, Policy, Sharing, Window};
 
 use super::{
-    Batch, Copying, DeadLetter, Delivery, Lease, StartAt, Subscription, checks, intake_parse,
+    Batch, Copying, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription, checks,
+    intake_parse,
     options::{self, Spec},
     parse::properties,
     reader::Reader,
     tree::{Node, Value},
+    unwritten_parse,
     value::{self, Wrong},
 };
 
@@ -44,10 +46,13 @@ pub(super) fn subscription(
     let producer_properties = properties(reader, &options::DEAD_LETTER_PRODUCER, name);
     checks::dead_letter(reader, name, topics.as_deref());
     checks::retry_topic(reader, name, topics.as_deref());
+    let exactly_once = exactly_once(reader, name);
     let (copying, producer_properties) = (copying?, producer_properties?);
+    let exactly_once = exactly_once?;
     let dead_letter = dead_letter_topic.map(|topic| DeadLetter {
         topic,
         retry_topic,
+        exactly_once,
         copying,
         producer_properties,
     });
@@ -72,6 +77,43 @@ pub(super) fn subscription(
         dead_letter,
         consumer_properties: consumer_properties?,
     })
+}
+
+/// Whether dead letters and commits are made one, and how.
+fn exactly_once(reader: &mut Reader<'_>, name: &str) -> Option<Option<ExactlyOnce>> {
+    let is_on = reader.read(&options::DEAD_LETTER_EXACTLY_ONCE, name, value::flag);
+    let timeout = reader.read(
+        &options::DEAD_LETTER_TRANSACTION_TIMEOUT,
+        name,
+        value::duration,
+    );
+    let id = match reader.given(&options::DEAD_LETTER_TRANSACTIONAL_ID, name) {
+        Some(_) => Some(reader.read(
+            &options::DEAD_LETTER_TRANSACTIONAL_ID,
+            name,
+            transactional_id,
+        )?),
+        None => None,
+    };
+    checks::exactly_once(reader, name, is_on?);
+    let timeout = timeout?;
+    Some(is_on?.then_some(ExactlyOnce {
+        transaction_timeout: timeout,
+        transactional_id: id,
+    }))
+}
+
+fn transactional_id(node: &Node, spec: &Spec) -> Result<String, Wrong> {
+    let id = value::text(node, spec)?;
+    let is_valid = (1..=200).contains(&id.len())
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    if is_valid {
+        Ok(id.to_owned())
+    } else {
+        Err("must be 1 to 200 of a-z, A-Z, 0-9, '.', '_' and '-'".to_owned())
+    }
 }
 
 /// How records are spread, with what a broadcast needs to know.
@@ -130,6 +172,8 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
         ],
     );
     let dead_letter_backoff = backoff_of_dead_letters(reader, name);
+    let on_unwritten = unwritten_parse::on_unwritten(reader, name);
+    let breaker = unwritten_parse::breaker(reader, name);
     let on_reject = reader.read(&options::ON_REJECT, name, value::choice);
     let records = reader.read(&options::WINDOW_RECORDS, name, value::small);
     let span = reader.read(&options::WINDOW_SPAN, name, value::integer);
@@ -166,13 +210,15 @@ fn policy(reader: &mut Reader<'_>, name: &str) -> Option<Policy> {
             _ => OnReject::DeadLetter,
         },
         dead_letter_backoff: dead_letter_backoff?,
+        on_unwritten: on_unwritten?,
+        breaker: breaker?,
         window: Window {
             records: records?,
             span: span?,
         },
         commit_interval: commit_interval?,
         commit_settlements: commit_settlements?,
-        exactly_once: false,
+        exactly_once: reader.read(&options::DEAD_LETTER_EXACTLY_ONCE, name, value::flag)?,
     })
 }
 
@@ -218,7 +264,7 @@ fn order(reader: &mut Reader<'_>, name: &str) -> Option<Order> {
 }
 
 /// A part of 1, to the thousandth.
-fn thousandths(part: f64) -> u16 {
+pub(super) fn thousandths(part: f64) -> u16 {
     // What is read has passed its bounds, and none is far from 1.
     (1..=1000)
         .find(|n| f64::from(*n) >= part.mul_add(1000.0, -0.5))

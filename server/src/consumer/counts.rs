@@ -19,6 +19,11 @@ pub struct Counts {
     pub content_skipped: u64,
     /// Handed out although their content is not what it should be.
     pub content_delivered: u64,
+    /// Given up and set aside for now, since their dead letters could not be written.
+    pub parked: u64,
+    /// Given up and settled without a copy, since their dead letters could not be
+    /// written.
+    pub discarded: u64,
     /// Offsets that the log lost before they were settled.
     pub lost: u64,
 }

@@ -4,6 +4,7 @@
 use ackgate_lane::{Effect, Generation, OffsetRange, Position, Return, Time};
 
 use super::{
+    atomic,
     dead_letter::GivenUp,
     driver::Driver,
     handle::{End, NoticeKind, Outbound},
@@ -30,6 +31,7 @@ impl Driver {
                 self.carry_out_one(now, generation, effect);
             }
             self.confirmed(generation);
+            self.watch_stop(generation);
             if let Some(entry) = self.lanes.get_mut(generation)
                 && let Some(floor) = entry.lane.floor()
             {
@@ -54,7 +56,7 @@ impl Driver {
 
     fn carry_out_one(&mut self, now: Time, generation: Generation, effect: Effect) {
         match effect {
-            Effect::Commit { position, serial } => self.commit(generation, position, serial),
+            Effect::Commit { position, serial } => self.commit(now, generation, position, serial),
             Effect::MapRefused { most_bytes } => self.map_refused(generation, most_bytes),
             Effect::Seek { to } => self.seek(generation, to),
             Effect::DeadLetter {
@@ -90,6 +92,7 @@ impl Driver {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
                     entry.forget_notes(range);
+                    atomic::forget(&mut entry.refusals, range);
                 }
             }
             Effect::Skipped { range } => {
@@ -99,6 +102,17 @@ impl Driver {
             }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
+            Effect::Parked {
+                offset,
+                cause,
+                tries,
+            } => self.parked(generation, offset, cause, tries),
+            Effect::Discarded {
+                offset,
+                cause,
+                tries,
+            } => self.discarded(generation, offset, cause, tries),
+            Effect::Tripped { trip } => self.tripped(generation, trip),
             Effect::CutOff { subscriber } => self.cut_off(subscriber, End::Slow),
             Effect::Withdrawn {
                 subscriber,
@@ -115,12 +129,17 @@ impl Driver {
 
     /// A drain's last commit travels with the answer to the revoke. Before a stop has
     /// drained a lane the consumer is free to commit, and whoever waits for that before
-    /// its next verdict would hold the drain up.
-    fn commit(&mut self, generation: Generation, position: Position, serial: u64) {
-        let is_revoked = self
-            .revokes
-            .iter()
-            .any(|of| of.generations.contains(&generation));
+    /// its next verdict would hold the drain up. Exactly once the drain waits for the
+    /// dead letters of such a commit, so the consumer makes it while it waits too.
+    fn commit(&mut self, now: Time, generation: Generation, position: Position, serial: u64) {
+        let Some(letters) = self.letters_of(now, generation, serial) else {
+            return;
+        };
+        let is_revoked = !self.parts.subscription.policy.exactly_once
+            && self
+                .revokes
+                .iter()
+                .any(|of| of.generations.contains(&generation));
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
@@ -129,6 +148,7 @@ impl Driver {
             position: mutation::position(position, serial, (entry.start, entry.fetched)),
             serial,
             metadata: entry.lane.commit_map(serial).map(metadata::write),
+            letters,
         };
         if is_revoked || entry.lane.is_done() {
             entry.last_commit = Some(commit);

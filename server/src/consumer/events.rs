@@ -10,6 +10,7 @@ use super::{
     inputs::notice,
     membership::Revoke,
     mutation::{self, Mutation},
+    standstill::{Standstill, Why},
 };
 use crate::{
     broker::{self, Assigned, Chunk, ClusterState, ErrorKind, Event},
@@ -271,6 +272,7 @@ impl Driver {
 
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
         let now = self.now();
+        self.letters_committed(now, commit.generation, commit.serial, &result);
         let Some(entry) = self.lanes.touch(commit.generation) else {
             return;
         };
@@ -283,6 +285,9 @@ impl Driver {
                 CommitOutcome::Done
             }
             Err(error) if error.kind == ErrorKind::TooLarge => CommitOutcome::MetadataTooLarge,
+            Err(error) if matches!(error.kind, ErrorKind::LetterTooLarge(_)) => {
+                CommitOutcome::Failed
+            }
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(
@@ -296,6 +301,7 @@ impl Driver {
                 CommitOutcome::Failed
             }
         };
+        let outcome = mutation::outcome(outcome, !commit.letters.is_empty());
         entry.lane.handle_commit(now, commit.serial, outcome);
     }
 
@@ -328,7 +334,11 @@ impl Driver {
         if std::mem::replace(&mut entry.failed, true) {
             return;
         }
-        entry.held = true;
+        entry.standstill = Some(Standstill {
+            why: Why::Unreadable,
+            since_ms: self.parts.wall.now_ms(),
+            detail: error.detail.clone(),
+        });
         tracing::error!(
             subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,

@@ -13,6 +13,7 @@ use super::{
     counts::Counts,
     opening::{Attach, Opened, Session},
     shown::Shown,
+    standstill::{Lanes, Reset},
 };
 use crate::{broker::ClusterState, config};
 
@@ -137,6 +138,8 @@ pub enum Input {
     Detach(Session, Departure),
     /// An operator wants to see the subscription.
     Show(oneshot::Sender<Shown>),
+    /// An operator closes breakers.
+    ResetBreakers(Lanes, oneshot::Sender<Reset>),
     /// The gateway stops: drain for this long at most, then leave the group.
     Stop(Duration),
 }
@@ -357,6 +360,16 @@ impl Handle {
         self.send(Input::Show(answer)).await?;
         // The driver answers whatever it takes in its next turn, or is gone.
         shown.await.map_err(|_gone| Stopped)
+    }
+
+    /// Closes the breakers of these lanes that are open.
+    ///
+    /// # Errors
+    /// The driver has stopped.
+    pub async fn reset_breakers(&self, of: Lanes) -> Result<Reset, Stopped> {
+        let (answer, reset) = oneshot::channel();
+        self.send(Input::ResetBreakers(of, answer)).await?;
+        reset.await.map_err(|_gone| Stopped)
     }
 
     /// Resolves once the driver has stopped and its group has been left.

@@ -73,6 +73,7 @@ impl Driver {
             } => self.sent(session, lane, &ranges),
             Input::Detach(session, how) => self.depart(session, how),
             Input::Show(answer) => self.show(answer),
+            Input::ResetBreakers(of, answer) => self.reset_breakers(&of, answer),
             Input::Stop(drain) => self.stop(drain),
         }
     }

@@ -15,7 +15,7 @@ use ackgate_lane::{
 
 use super::{
     bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
-    told::Told,
+    standstill::Standstill, told::Told,
 };
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
@@ -60,8 +60,13 @@ pub(super) struct Entry {
     pub(super) failed: bool,
     /// Its bytes leave no room to fetch, as the lane was last told.
     pub(super) full: bool,
-    /// Told to subscribers and the log, so that each change is told once.
-    pub(super) held: bool,
+    /// Exactly once: how often their topic has refused the dead letters of these offsets
+    /// as too large.
+    pub(super) refusals: BTreeMap<u64, u32>,
+    /// Why it hands nothing out, as told to subscribers and the log.
+    pub(super) standstill: Option<Standstill>,
+    /// Why the last dead letter could not be written.
+    pub(super) letter_error: Option<String>,
     /// End of what has been fetched since the last seek; earlier records are known.
     pub(super) fetched: Option<Position>,
     /// The look at which the end of the log was last reached, unless records have come
@@ -229,11 +234,13 @@ impl Lanes {
             granted: Grant::default(),
             seek: 0,
             last_commit: None,
+            refusals: BTreeMap::new(),
             drained: false,
             start: assigned.start,
             failed: false,
             full: false,
-            held: false,
+            standstill: None,
+            letter_error: None,
             fetched: None,
             at_end: None,
             waiting: BTreeMap::new(),

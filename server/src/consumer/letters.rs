@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{Cause, DeadLetterOutcome, Generation, Offset, OffsetRange, Time};
+use ackgate_lane::{Cause, DeadLetterOutcome, Generation, Offset, Time};
 
 use super::{
     dead_letter::{self, GivenUp, cause_name},
     driver::Driver,
-    handle::{NoticeKind, Outbound},
-    inputs::notice,
     mutation::{self, Mutation},
 };
 use crate::{
@@ -33,7 +31,7 @@ impl Driver {
             // the lane holds and asks again.
             entry
                 .lane
-                .handle_dead_letter(now, given_up.offset, DeadLetterOutcome::Failed);
+                .handle_dead_letter(now, given_up.offset, DeadLetterOutcome::Postponed);
             return;
         };
         let producer = Arc::clone(producer);
@@ -79,13 +77,9 @@ impl Driver {
                     self.tally.given_up(cause);
                 }
                 fail::point("dead-letter.settled");
-                // One that cannot be read stays held, whatever else succeeds.
-                if !entry.failed && std::mem::take(&mut entry.held) {
-                    let news = notice(entry.label(), NoticeKind::Recovered, None, "");
-                    self.subscribers.announce(&Outbound::Lane(news));
-                }
             }
             Err(error) => {
+                entry.letter_error = Some(error.to_string());
                 entry
                     .lane
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
@@ -96,14 +90,8 @@ impl Driver {
                         offset = offset.get(),
                         count,
                         %error,
-                        "dead letter not written: the lane holds and tries again"
+                        "dead letter not written and tried again"
                     );
-                }
-                if !std::mem::replace(&mut entry.held, true) {
-                    let detail = format!("dead letter not written: {error}");
-                    let at = Some(OffsetRange::one(offset));
-                    let news = notice(entry.label(), NoticeKind::Held, at, &detail);
-                    self.subscribers.announce(&Outbound::Lane(news));
                 }
             }
         }
@@ -120,6 +108,52 @@ impl Driver {
             offset = offset.get(),
             cause = cause_name(cause),
             "record dropped, as on_reject = drop says"
+        );
+    }
+
+    pub(super) fn parked(
+        &mut self,
+        generation: Generation,
+        offset: Offset,
+        cause: Cause,
+        tries: u32,
+    ) {
+        self.tally.counts.parked += 1;
+        let Some(entry) = self.lanes.get(generation) else {
+            return;
+        };
+        tracing::warn!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            offset = offset.get(),
+            cause = cause_name(cause),
+            tries,
+            error = entry.letter_error.as_deref().unwrap_or_default(),
+            "record set aside, as on_failure = park says: its dead letter is tried again later"
+        );
+    }
+
+    pub(super) fn discarded(
+        &mut self,
+        generation: Generation,
+        offset: Offset,
+        cause: Cause,
+        tries: u32,
+    ) {
+        self.tally.counts.discarded += 1;
+        self.tally.given_up(cause);
+        let Some(entry) = self.lanes.get(generation) else {
+            return;
+        };
+        tracing::error!(
+            topic = %entry.partition.topic,
+            partition = entry.partition.partition,
+            offset = offset.get(),
+            cause = cause_name(cause),
+            tries,
+            error = entry.letter_error.as_deref().unwrap_or_default(),
+            total = self.tally.counts.discarded,
+            "record settled without a dead letter, as on_failure = discard says"
         );
     }
 }

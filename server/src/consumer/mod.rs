@@ -6,6 +6,7 @@
 
 mod absence;
 mod arrival;
+mod atomic;
 mod bodies;
 mod budget;
 mod cohort;
@@ -34,6 +35,7 @@ mod numbers;
 mod opening;
 mod shape;
 mod shown;
+mod standstill;
 mod subscribers;
 #[cfg(test)]
 mod tests;
@@ -49,4 +51,5 @@ pub use handle::{
 pub use intake::Wall;
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
+pub use standstill::{Lanes, Reset, Standstill, Why};
 pub(crate) use subscribers::{ANSWERS, OUTBOX};

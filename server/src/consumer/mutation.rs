@@ -3,7 +3,9 @@
 //!
 //! Boundary: compiled into tests only; elsewhere every question is answered with no.
 
-use ackgate_lane::{MapStart, Offset, OffsetRange, Order, Policy, Position, Target, Time, Verdict};
+use ackgate_lane::{
+    CommitOutcome, MapStart, Offset, OffsetRange, Order, Policy, Position, Target, Time, Verdict,
+};
 
 #[cfg(test)]
 mod switch;
@@ -19,6 +21,10 @@ pub(crate) enum Mutation {
     CommitHighestSeen,
     /// A dead letter counts as stored before Kafka has confirmed it.
     SettleBeforeDeadLetter,
+    /// A commit goes without the dead letters that belong to it.
+    ForgetLetters,
+    /// A commit with dead letters counts as failed though Kafka has it.
+    DoubtLetters,
     /// A verdict of somebody who no longer has the record is applied.
     AcceptSuperseded,
     /// A lane outlives its revoke.
@@ -94,6 +100,15 @@ pub(super) fn everything() -> Target {
     Target {
         range,
         delivery: None,
+    }
+}
+
+/// How a commit went, with or without letters.
+pub(super) fn outcome(outcome: CommitOutcome, has_letters: bool) -> CommitOutcome {
+    if has_letters && is_on(Mutation::DoubtLetters) {
+        CommitOutcome::Failed
+    } else {
+        outcome
     }
 }
 

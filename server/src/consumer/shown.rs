@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
-use ackgate_lane::{Snapshot, Subscriber};
+use ackgate_lane::{Position, Snapshot, Subscriber};
 use tokio::sync::oneshot;
 
-use super::{driver::Driver, effects::LEAST_GRANT, handle::LaneLabel, subscribers};
+use super::{
+    driver::Driver, effects::LEAST_GRANT, handle::LaneLabel, lanes::Entry, standstill::Standstill,
+    subscribers,
+};
 
 /// A subscription at one moment.
 #[derive(Clone, Debug)]
@@ -44,6 +47,10 @@ pub struct ShownLane {
     pub too_young: u64,
     /// Whether it cannot be read until an operator acts.
     pub unreadable: bool,
+    /// Why it hands nothing out.
+    pub standstill: Option<Standstill>,
+    /// The end of its log, as last heard.
+    pub head: Option<Position>,
 }
 
 /// One subscriber.
@@ -76,25 +83,29 @@ impl Driver {
         drop(answer.send(self.shown()));
     }
 
+    /// One lane as it is now.
+    pub(super) fn shown_lane(&self, entry: &Entry) -> ShownLane {
+        ShownLane {
+            label: entry.label(),
+            lane: entry.lane.snapshot(),
+            retained: entry.retained(),
+            granted: entry.granted.bytes,
+            limit: self.parts.subscription.window_bytes.max(LEAST_GRANT),
+            wants_memory: entry.starved,
+            too_young: entry.gate.records(),
+            unreadable: entry.failed,
+            standstill: entry.standstill.clone(),
+            head: entry.head,
+        }
+    }
+
     fn shown(&self) -> Shown {
         let mut lanes: Vec<ShownLane> = self
             .lanes
             .all()
-            .map(|entry| ShownLane {
-                label: entry.label(),
-                lane: entry.lane.snapshot(),
-                retained: entry.retained(),
-                granted: entry.granted.bytes,
-                limit: self.parts.subscription.window_bytes.max(LEAST_GRANT),
-                wants_memory: entry.starved,
-                too_young: entry.gate.records(),
-                unreadable: entry.failed,
-            })
+            .map(|entry| self.shown_lane(entry))
             .collect();
-        lanes.sort_by(|a, b| {
-            let place = |lane: &ShownLane| (Arc::clone(&lane.label.topic), lane.label.partition);
-            place(a).cmp(&place(b))
-        });
+        in_order(&mut lanes);
         Shown {
             lanes,
             subscribers: self.subscribers.shown(),
@@ -102,6 +113,14 @@ impl Driver {
             gateway_limit: self.parts.budget.limit(),
         }
     }
+}
+
+/// By topic and partition.
+pub(super) fn in_order(lanes: &mut [ShownLane]) {
+    lanes.sort_by(|a, b| {
+        let place = |lane: &ShownLane| (Arc::clone(&lane.label.topic), lane.label.partition);
+        place(a).cmp(&place(b))
+    });
 }
 
 impl subscribers::Subscribers {

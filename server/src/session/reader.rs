@@ -80,6 +80,7 @@ fn weight(input: &Input, confirm: Confirm) -> u32 {
         | Input::Detach(..)
         | Input::Beat(_)
         | Input::Show(_)
+        | Input::ResetBreakers(..)
         | Input::Stop(_) => 1,
     }
 }

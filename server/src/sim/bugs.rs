@@ -47,6 +47,16 @@ fn settling_before_the_dead_letter_is_confirmed_is_caught() {
 }
 
 #[test]
+fn committing_without_the_dead_letters_is_caught() {
+    caught(Mutation::ForgetLetters, "L2", "was committed");
+}
+
+#[test]
+fn taking_a_commit_with_dead_letters_for_failed_is_caught() {
+    caught(Mutation::DoubtLetters, "L3", "a second time");
+}
+
+#[test]
 fn taking_a_loss_for_an_ack_is_caught() {
     caught(Mutation::AckOnLoss, "L2", "was committed");
 }

@@ -65,6 +65,7 @@ impl Plan {
         let revoke_drain = dice.ms(0, 5000);
         let late = dice.chance(15);
         let quiet = dice.chance(20);
+        let exactly_once = dice.chance(40);
         Self {
             kind,
             partitions: i32::try_from(dice.between(1, 4)).expect("few"),
@@ -89,7 +90,7 @@ impl Plan {
             memory: dice.pick(&[1 << 20, 4 << 20, 1 << 30]),
             metadata: dice.pick(&[4096, 4096, 4096, 200, 20]),
             ping: dice.ms(5_000, 30_000),
-            subscription: subscription(dice, kind, revoke_drain),
+            subscription: subscription(dice, kind, revoke_drain, exactly_once),
         }
     }
 }
@@ -100,13 +101,23 @@ impl Plan {
         self.kind == Kind::Ordered
     }
 
+    /// Whether dead letters are stored with the commits that settle their records.
+    pub(super) fn is_atomic(&self) -> bool {
+        self.subscription.policy.exactly_once
+    }
+
     /// Whether rejected and exhausted records settle without a dead letter.
     pub(super) fn drops(&self) -> bool {
         self.subscription.policy.on_reject == OnReject::Drop
     }
 }
 
-fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscription {
+fn subscription(
+    dice: &mut Dice,
+    kind: Kind,
+    revoke_drain: Duration,
+    exactly_once: bool,
+) -> Subscription {
     let duration = dice.ms(1000, 30_000);
     let lease = Lease {
         duration,
@@ -128,7 +139,10 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
             StartAt::Latest
         },
         delivery: Delivery::Competing,
-        policy: policy(dice, kind, on_reject),
+        policy: Policy {
+            exactly_once: exactly_once && on_reject == OnReject::DeadLetter,
+            ..policy(dice, kind, on_reject)
+        },
         window_bytes: 1 << 20,
         linger: dice.ms(500, 20_000),
         revoke_drain,
@@ -147,6 +161,7 @@ fn subscription(dice: &mut Dice, kind: Kind, revoke_drain: Duration) -> Subscrip
         dead_letter: (on_reject == OnReject::DeadLetter).then(|| DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            exactly_once: None,
             copying: Copying::default(),
             producer_properties: Vec::new(),
         }),
@@ -174,6 +189,8 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         backoff: backoff(dice),
         on_reject,
         dead_letter_backoff: backoff(dice),
+        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: dice.count(1, 60),
             span: dice.between(10, 500),

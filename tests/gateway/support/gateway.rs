@@ -154,10 +154,8 @@ impl Gateway {
     ) -> Self {
         let mut gateway = Self::launch(stage, subscriptions, top, Some(point));
         gateway.listens().await;
-        assert!(
-            gateway.log().contains("fail points are compiled in"),
-            "this program has no fail points: cargo build -p ackgate --features fail-points"
-        );
+        // Else: cargo build -p ackgate --features fail-points
+        gateway.logs("fail points are compiled in").await;
         gateway
     }
 
@@ -200,6 +198,11 @@ impl Gateway {
         self.process.end().await;
         self.process = serve(&self.config, None);
         self.listens().await;
+    }
+
+    /// Sends it a signal by name, as `STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.process.signal(signal);
     }
 
     /// Asks it to stop.

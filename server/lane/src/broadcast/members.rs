@@ -150,7 +150,8 @@ impl Broadcast {
     pub(super) fn watch_window(&mut self, now: Time) {
         let is_kept_back = self.trunk.window.has_ready() && self.trunk.ready().is_none();
         let is_full = self.is_full_outside || self.trunk.room() == 0 || is_kept_back;
-        if !is_full || self.trunk.phase != Phase::Active {
+        // While nothing is handed out it is no subscriber's fault.
+        if !is_full || self.trunk.phase != Phase::Active || self.is_stopped() {
             self.full = None;
             return;
         }

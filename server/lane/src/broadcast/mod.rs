@@ -152,6 +152,13 @@ impl Broadcast {
         settled.map(|cause| refusal.map_or(cause, |refusal| refusal.cause))
     }
 
+    /// As [`Lane::reset_breaker`].
+    pub fn reset_breaker(&mut self, now: Time) -> bool {
+        let was_open = self.trunk.reset_breaker(now);
+        self.pump(now);
+        was_open
+    }
+
     /// As [`Lane::handle_commit`].
     pub fn handle_commit(&mut self, now: Time, serial: u64, outcome: CommitOutcome) {
         self.trunk.handle_commit(now, serial, outcome);

@@ -67,6 +67,9 @@ impl Broadcast {
                     | Effect::Skipped { .. }
                     | Effect::Lost { .. }
                     | Effect::Dropped { .. }
+                    | Effect::Parked { .. }
+                    | Effect::Discarded { .. }
+                    | Effect::Tripped { .. }
                     | Effect::CutOff { .. }
                     | Effect::Withdrawn { .. }
                     | Effect::Drained => {}
@@ -156,6 +159,30 @@ impl Broadcast {
                         Effect::Dropped { offset, cause }
                     }));
                 }
+                Effect::Parked {
+                    offset,
+                    cause,
+                    tries,
+                } => {
+                    let refusal = self.tally.refusal(offset);
+                    self.effects.push_back(Effect::Parked {
+                        offset,
+                        cause: refusal.map_or(cause, |refusal| refusal.cause),
+                        tries,
+                    });
+                }
+                Effect::Discarded {
+                    offset,
+                    cause,
+                    tries,
+                } => {
+                    let refusal = self.tally.refusal(offset);
+                    self.effects.push_back(Effect::Discarded {
+                        offset,
+                        cause: refusal.map_or(cause, |refusal| refusal.cause),
+                        tries,
+                    });
+                }
                 Effect::Settled { range } => {
                     self.tally.forget(range);
                     self.forget_keys(range);
@@ -170,6 +197,7 @@ impl Broadcast {
                 | Effect::MapRefused { .. }
                 | Effect::Seek { .. }
                 | Effect::Lost { .. }
+                | Effect::Tripped { .. }
                 | Effect::CutOff { .. }
                 | Effect::Withdrawn { .. }
                 | Effect::Drained => self.effects.push_back(effect),

@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::Refusal;
 use crate::{
-    Epoch, Generation, Lane, MapStart, Offset, OffsetRange, OnReject, Policy, Position,
-    SeekOutcome, Start, Time,
+    Breaker, Epoch, Generation, Lane, MapStart, Offset, OffsetRange, OnReject, OnUnwritten, Policy,
+    Position, SeekOutcome, Start, Time,
     lane::Phase,
     slot::{Slot, State},
 };
@@ -49,6 +49,8 @@ impl Share {
         let policy = Policy {
             // Answered at once: the dead letter itself is the trunk's.
             on_reject: OnReject::DeadLetter,
+            on_unwritten: OnUnwritten::Block,
+            breaker: Breaker::default(),
             // Commits are the trunk's; a share never comes to ask.
             commit_interval: Duration::MAX,
             commit_settlements: u64::MAX,

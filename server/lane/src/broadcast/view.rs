@@ -1,7 +1,7 @@
 //! What a broadcast lane shows of itself.
 
 use super::{Broadcast, share::Share};
-use crate::{Epoch, Generation, Hold, Lane, Position, Ready, Snapshot, Subscriber, Time};
+use crate::{Epoch, Generation, Hold, Lane, Position, Ready, Snapshot, Stop, Subscriber, Time};
 
 impl Broadcast {
     /// The next run to hand out to `subscriber`, if there is one.
@@ -9,7 +9,7 @@ impl Broadcast {
     pub fn ready_for(&self, subscriber: Subscriber) -> Option<Ready> {
         self.shares
             .get(&subscriber)
-            .filter(|share| share.is_here())
+            .filter(|share| share.is_here() && !self.is_stopped())
             .and_then(|share| share.lane.ready_for(subscriber))
     }
 
@@ -30,9 +30,22 @@ impl Broadcast {
     /// Whether something may be handed out, to whomever.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        self.shares
-            .values()
-            .any(|share| share.is_here() && share.lane.has_ready())
+        !self.is_stopped()
+            && self
+                .shares
+                .values()
+                .any(|share| share.is_here() && share.lane.has_ready())
+    }
+
+    /// As [`Lane::stop`](crate::Lane::stop).
+    #[must_use]
+    pub fn stop(&self) -> Option<Stop> {
+        self.trunk.stop()
+    }
+
+    /// What has been fanned out waits too while the trunk hands nothing out.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.trunk.is_stopped()
     }
 
     /// Whether a drain has begun, or ended.

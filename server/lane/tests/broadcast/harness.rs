@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ackgate_lane::{
-    Answer, Backoff, Broadcast, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch, Generation,
-    MapStart, Offset, OffsetRange, OnReject, Order, Policy, Position, Sharing, Start, Subscriber,
-    Target, Time, Verdict, VerdictResult, Window,
+    Answer, Backoff, Breaker, Broadcast, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch,
+    Generation, MapStart, Offset, OffsetRange, OnReject, OnUnwritten, Order, Policy, Position,
+    Sharing, Start, Subscriber, Target, Time, Verdict, VerdictResult, Window,
 };
 
 use crate::{
@@ -37,10 +37,13 @@ pub(crate) struct Saw {
     withdrawn: u64,
     again_to_others: u64,
     returned_to_debts: u64,
+    discarded: u64,
+    tripped: u64,
+    parked: u64,
 }
 
 impl Harness {
-    pub(crate) fn new(order: Order) -> Self {
+    pub(crate) fn new(order: Order, on_unwritten: OnUnwritten, breaker: Breaker) -> Self {
         // No wait at all: what comes back is ready at the next look.
         let backoff = Backoff {
             initial: Duration::ZERO,
@@ -55,6 +58,8 @@ impl Harness {
             backoff,
             on_reject: OnReject::DeadLetter,
             dead_letter_backoff: backoff,
+            on_unwritten,
+            breaker,
             window: Window {
                 records: 1_000,
                 span: 1_000,
@@ -75,14 +80,22 @@ impl Harness {
             seed: 3,
             map: MapStart::default(),
         };
+        let (discard_at, park_at) = match on_unwritten {
+            OnUnwritten::Block => (u32::MAX, u32::MAX),
+            OnUnwritten::Park { tries } => (u32::MAX, tries),
+            OnUnwritten::Discard { tries } => (tries, u32::MAX),
+        };
         let model = Model {
             max_attempts: policy.max_attempts,
+            discard_at,
+            park_at,
             ..Model::default()
         };
         Self {
             lane: Broadcast::new(policy, sharing, start),
             model,
-            is_exact: order == Order::None,
+            // The model knows no breaker.
+            is_exact: order == Order::None && breaker == Breaker::default(),
             now: 0,
             settled: BTreeSet::new(),
             letters: Vec::new(),
@@ -127,6 +140,9 @@ impl Harness {
             Command::Say(who, skip, count, word) => self.say(who, skip, count, word),
             Command::Pass(ms) => self.pass(ms),
             Command::Letter(is_stored) => self.letter(is_stored),
+            Command::Reset => {
+                self.lane.reset_breaker(self.time());
+            }
         }
         self.settle_down();
     }
@@ -229,6 +245,8 @@ impl Harness {
             .handle_dead_letter(self.time(), Offset::new(offset), outcome);
         if is_stored {
             self.model.stored(offset);
+        } else {
+            self.model.unwritten(offset);
         }
     }
 
@@ -275,6 +293,9 @@ impl Harness {
             }
             Effect::Withdrawn { .. } => self.saw.withdrawn += 1,
             Effect::Returned { .. } => {}
+            Effect::Parked { .. } => self.saw.parked += 1,
+            Effect::Discarded { .. } => self.saw.discarded += 1,
+            Effect::Tripped { .. } => self.saw.tripped += 1,
             Effect::Seek { .. }
             | Effect::Skipped { .. }
             | Effect::MapRefused { .. }
@@ -334,6 +355,8 @@ impl Harness {
             }
             self.model.follow();
             self.settle_down();
+            self.lane.reset_breaker(self.time());
+            self.settle_down();
             while !self.letters.is_empty() {
                 self.run(&Command::Letter(true));
             }
@@ -358,6 +381,9 @@ impl Saw {
         self.withdrawn += other.withdrawn;
         self.again_to_others += other.again_to_others;
         self.returned_to_debts += other.returned_to_debts;
+        self.discarded += other.discarded;
+        self.tripped += other.tripped;
+        self.parked += other.parked;
     }
 
     pub(crate) fn expect_all(&self) {
@@ -368,6 +394,9 @@ impl Saw {
             self.withdrawn,
             self.again_to_others,
             self.returned_to_debts,
+            self.discarded,
+            self.tripped,
+            self.parked,
         ];
         assert!(least.iter().all(|count| *count >= 10), "{self:?}");
     }

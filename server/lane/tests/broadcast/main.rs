@@ -13,7 +13,7 @@
 mod harness;
 mod model;
 
-use ackgate_lane::Order;
+use ackgate_lane::{Breaker, OnUnwritten, Order};
 use proptest::prelude::*;
 
 use crate::harness::{Harness, Saw};
@@ -34,6 +34,8 @@ enum Command {
     Pass(u64),
     /// The oldest dead letter that is asked for is stored, or not.
     Letter(bool),
+    /// An operator closes the breaker.
+    Reset,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +63,23 @@ fn commands() -> impl Strategy<Value = Vec<Command>> {
         16 => (who(), prop_oneof![2 => Just(0_u64), 1 => 0..12_u64], 1..12_u64, word)
             .prop_map(|(who, skip, n, word)| Command::Say(who, skip, n, word)),
         2 => prop_oneof![3 => Just(10_u64), 3 => Just(600), 1 => Just(3_000)].prop_map(Command::Pass),
-        2 => any::<bool>().prop_map(Command::Letter),
+        3 => any::<bool>().prop_map(Command::Letter),
+        1 => Just(Command::Reset),
     ];
     prop::collection::vec(command, 1..120)
+}
+
+fn on_unwritten() -> impl Strategy<Value = OnUnwritten> {
+    prop_oneof![
+        2 => Just(OnUnwritten::Block),
+        1 => (1..4_u32).prop_map(|tries| OnUnwritten::Park { tries }),
+        1 => (1..4_u32).prop_map(|tries| OnUnwritten::Discard { tries }),
+    ]
+}
+
+fn breaker() -> impl Strategy<Value = Breaker> {
+    let run = prop::option::of(1..5_u32);
+    run.prop_map(|run| Breaker { run, ratio: None })
 }
 
 proptest! {
@@ -76,8 +92,11 @@ proptest! {
     })]
 
     #[test]
-    fn a_broadcast_agrees_with_a_table_of_every_record_and_subscriber(commands in commands()) {
-        let mut harness = Harness::new(Order::None);
+    fn a_broadcast_agrees_with_a_table_of_every_record_and_subscriber(
+        commands in commands(),
+        on_unwritten in on_unwritten(),
+    ) {
+        let mut harness = Harness::new(Order::None, on_unwritten, Breaker::default());
         for command in &commands {
             harness.run(command);
             harness.compare();
@@ -93,8 +112,10 @@ proptest! {
             Just(Order::Lane { skip_acked: true }),
             Just(Order::Key { share: 250 }),
         ],
+        on_unwritten in on_unwritten(),
+        breaker in breaker(),
     ) {
-        let mut harness = Harness::new(order);
+        let mut harness = Harness::new(order, on_unwritten, breaker);
         for command in &commands {
             harness.run(command);
         }
@@ -110,7 +131,13 @@ fn the_random_inputs_bring_about_everything() {
     let mut saw = Saw::default();
     for _ in 0..300 {
         let commands = commands().new_tree(&mut runner).expect("a tree").current();
-        let mut harness = Harness::new(Order::None);
+
+        let on_unwritten = on_unwritten()
+            .new_tree(&mut runner)
+            .expect("a tree")
+            .current();
+        let breaker = breaker().new_tree(&mut runner).expect("a tree").current();
+        let mut harness = Harness::new(Order::None, on_unwritten, breaker);
         for command in &commands {
             harness.run(command);
         }

@@ -33,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) cells: BTreeMap<u64, Cell>,
     acked: u32,
     pub(crate) refused: u32,
+    /// Failed writes of its dead letter.
+    tries: u32,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,10 @@ pub(crate) struct Model {
     pub(crate) absent: BTreeMap<u64, u64>,
     pub(crate) next: u64,
     pub(crate) max_attempts: u32,
+    /// Failed writes after which a record settles without a dead letter.
+    pub(crate) discard_at: u32,
+    /// Failed writes after which it is set aside.
+    pub(crate) park_at: u32,
 }
 
 const FRESH: Cell = Cell::Owes {
@@ -107,7 +113,7 @@ impl Model {
         let ready = |(_, record): &(&u64, &Record)| {
             matches!(record.cells.get(&who), Some(Cell::Owes { out: None, .. }))
         };
-        if !self.present.contains(&who) {
+        if !self.present.contains(&who) || self.is_stopped() {
             return BTreeSet::new();
         }
         self.records
@@ -201,6 +207,24 @@ impl Model {
     pub(crate) fn stored(&mut self, offset: u64) {
         let record = self.records.get_mut(&offset).expect("it is there");
         record.fate = Some(Fate::Settled);
+        self.follow();
+    }
+
+    /// Whether nothing is handed out, since a dead letter cannot be written.
+    fn is_stopped(&self) -> bool {
+        self.records.values().any(|record| {
+            record.fate == Some(Fate::DeadLettering) && (1..self.park_at).contains(&record.tries)
+        })
+    }
+
+    /// Its dead letter could not be written.
+    pub(crate) fn unwritten(&mut self, offset: u64) {
+        let record = self.records.get_mut(&offset).expect("it is there");
+        record.tries += 1;
+        if record.tries >= self.discard_at {
+            record.fate = Some(Fate::Settled);
+        }
+        self.follow();
     }
 
     /// Decides what everybody has answered and fans out what waits.
@@ -219,7 +243,7 @@ impl Model {
                 Fate::Waiting
             });
         }
-        if self.present.is_empty() {
+        if self.present.is_empty() || self.is_stopped() {
             return;
         }
         for record in self.records.values_mut() {

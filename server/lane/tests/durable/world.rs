@@ -31,6 +31,8 @@ fn policy(order: Order) -> Policy {
         backoff: none,
         on_reject: OnReject::DeadLetter,
         dead_letter_backoff: none,
+        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: 500,
             span: 2000,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ackgate_lane::{Backoff, OnReject, Order, Policy, Verdict, Window};
+use ackgate_lane::{
+    Backoff, Breaker, OnReject, OnUnwritten, Order, Policy, Ratio, Verdict, Window,
+};
 use proptest::{collection::vec, option, prelude::*};
 
 #[derive(Clone, Debug)]
@@ -81,10 +83,13 @@ pub(crate) enum Command {
     Oversleep {
         ms: u64,
     },
+    /// The dead letter is stored, or not; `None`: it was not tried.
     Letter {
         index: usize,
-        stored: bool,
+        stored: Option<bool>,
     },
+    /// An operator closes the breaker.
+    Reset,
     Commit {
         done: bool,
     },
@@ -218,13 +223,14 @@ fn command() -> impl Strategy<Value = Command> {
         1 => (1..4_u64).prop_map(|subscriber| Command::Lost { subscriber }),
         1 => (1..4_u64).prop_map(|subscriber| Command::Closed { subscriber }),
         1 => (1..4_u64).prop_map(|subscriber| Command::Paused { subscriber }),
-        1 => resumed(),
+        2 => resumed(),
         1 => Just(Command::Fenced),
         1 => Just(Command::Oversize),
         5 => (1..800_u64).prop_map(|ms| Command::Wait { ms }),
         1 => (1..3000_u64).prop_map(|ms| Command::Oversleep { ms }),
-        3 => (0..6_usize, prop::bool::weighted(0.7))
+        5 => (0..3_usize, option::weighted(0.9, prop::bool::weighted(0.5)))
             .prop_map(|(index, stored)| Command::Letter { index, stored }),
+        1 => Just(Command::Reset),
         3 => prop::bool::weighted(0.7).prop_map(|done| Command::Commit { done }),
         4 => prop::bool::weighted(0.8).prop_map(|done| Command::Seek { done }),
         2 => (0..8_usize).prop_map(|index| Command::Vanish { index }),
@@ -247,20 +253,34 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
         2 => Just(Order::Lane { skip_acked: true })
     ];
     let on_reject = prop_oneof![6 => Just(OnReject::DeadLetter), 1 => Just(OnReject::Drop), 1 => Just(OnReject::Hold)];
+    let tries = 1..3_u32;
+    let on_unwritten = prop_oneof![
+        3 => Just(OnUnwritten::Block),
+        2 => tries.clone().prop_map(|tries| OnUnwritten::Park { tries }),
+        2 => tries.prop_map(|tries| OnUnwritten::Discard { tries }),
+    ];
+    let ratio = (300..=1000_u16, 2..8_u32).prop_map(|(part, of)| Ratio { part, of });
+    let breaker = (
+        option::weighted(0.2, 1..6_u32),
+        option::weighted(0.15, ratio),
+    )
+        .prop_map(|(run, ratio)| Breaker { run, ratio });
     (
         order,
         on_reject,
+        (on_unwritten, breaker),
         1..5_u32,
         1..8_u32,
         3..24_u32,
         8..48_u64,
         2..40_u64,
-        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.6),
     )
         .prop_map(
             |(
                 order,
                 on_reject,
+                (on_unwritten, breaker),
                 max_attempts,
                 max_deliveries,
                 records,
@@ -282,10 +302,13 @@ pub(crate) fn policies() -> impl Strategy<Value = Policy> {
                     backoff: none,
                     on_reject,
                     dead_letter_backoff: none,
+                    on_unwritten,
+                    breaker,
                     window: Window { records, span },
                     commit_interval: Duration::from_millis(500),
                     commit_settlements,
-                    exactly_once,
+                    // What is written with commits is never set aside or discarded.
+                    exactly_once: exactly_once && on_unwritten == OnUnwritten::Block,
                 }
             },
         )

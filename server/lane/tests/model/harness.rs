@@ -142,6 +142,7 @@ impl Harness {
                     self.letter(offset, stored);
                 }
             }
+            Command::Reset => self.reset(),
             Command::Commit { done } => self.commit(done),
             Command::Seek { done } => self.seek(done),
             Command::Vanish { index } => self.vanish(index),
@@ -240,8 +241,9 @@ impl Harness {
             }
             self.seek(true);
             while let Some(&offset) = self.world.letters.first() {
-                self.letter(offset, true);
+                self.letter(offset, Some(true));
             }
+            self.reset();
             self.commit(true);
             self.fetch(100);
             while let Some(ready) = self.lane.ready() {
@@ -260,7 +262,7 @@ impl Harness {
                 self.reassign();
             }
             if self.policy.on_reject == OnReject::Hold
-                && self.reference.count(|is| *is == Is::Held) > 0
+                && self.reference.count(|is| matches!(is, Is::Held(_))) > 0
             {
                 return;
             }

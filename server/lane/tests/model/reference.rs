@@ -24,6 +24,9 @@ pub(crate) enum Did {
     Settled(u64),
     Letter(u64, Cause, u32, u32),
     Dropped(u64, Cause),
+    Parked(u64, Cause),
+    Discarded(u64, Cause),
+    Tripped,
     Lost(u64),
     Skipped(u64),
     Seek(u64),
@@ -46,7 +49,7 @@ pub(crate) enum Is {
     Refused(Cause, Option<u64>),
     /// Retry time, unless the answer is awaited.
     Letter(Cause, Option<Time>),
-    Held,
+    Held(Cause),
     Settled(Outcome),
 }
 
@@ -66,6 +69,8 @@ pub(crate) struct Record {
     lost: u32,
     voided: u32,
     late: Option<u64>,
+    /// Failed writes of its dead letter.
+    tries: u32,
     /// Deliveries that are over: subscriber, number, expired.
     pub(crate) over: Vec<(u64, u32, bool)>,
 }
@@ -110,6 +115,9 @@ pub(crate) struct Reference {
     changed: bool,
     base_map: Option<Map>,
     asked_map: Option<Map>,
+    /// What was given up (or else acked) since the breaker was last closed.
+    decided: Vec<bool>,
+    is_open: bool,
     /// Exactly once: the dead letters that go with commits.
     letters: atomic::Letters,
     did: Vec<Did>,
@@ -136,6 +144,8 @@ impl Reference {
             changed: false,
             base_map: None,
             asked_map: None,
+            decided: Vec::new(),
+            is_open: false,
             letters: atomic::Letters::default(),
             did: Vec::new(),
         };
@@ -153,6 +163,7 @@ impl Reference {
             lost: counters.map_or(0, |counters| counters.lost),
             voided: counters.map_or(0, |counters| counters.voided),
             late: None,
+            tries: 0,
             over: Vec::new(),
         };
         for counters in &map.counters {
@@ -232,7 +243,7 @@ impl Reference {
 
     /// The lowest offset that may go out: offset, attempt, delivery, alone, owner.
     pub(crate) fn ready(&self) -> Option<(u64, u32, u32, bool, Option<u64>)> {
-        if self.life != Life::Active {
+        if self.life != Life::Active || self.is_stopped() {
             return None;
         }
         let lane_order = self.is_lane_order();
@@ -257,7 +268,7 @@ impl Reference {
     /// The same of what `subscriber` may take.
     pub(crate) fn ready_for(&self, subscriber: u64) -> Option<(u64, u32, u32, bool, Option<u64>)> {
         let may = |owner: Option<u64>| owner.is_none_or(|owner| owner == subscriber);
-        if self.is_lane_order() || self.life != Life::Active {
+        if self.is_lane_order() || self.life != Life::Active || self.is_stopped() {
             return self.ready().filter(|ready| may(ready.4));
         }
         self.all_ready().find(|ready| may(ready.4))
@@ -338,5 +349,5 @@ impl Reference {
 }
 
 fn is_given_up(is: &Is) -> bool {
-    matches!(is, Is::Refused(..) | Is::Letter(..) | Is::Held)
+    matches!(is, Is::Refused(..) | Is::Letter(..) | Is::Held(_))
 }

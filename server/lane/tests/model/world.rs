@@ -36,6 +36,10 @@ pub(crate) struct World {
     restored: BTreeSet<u64>,
     /// Dead letters asked for and not answered.
     pub(crate) letters: BTreeSet<u64>,
+    /// Records whose dead letters this generation has asked for.
+    asked: BTreeSet<u64>,
+    /// The breaker is open.
+    pub(crate) tripped: bool,
     /// Exactly once: dead letters that Kafka has.
     pub(crate) stored: BTreeSet<u64>,
     /// A seek asked for and not answered.
@@ -98,6 +102,7 @@ impl World {
 
     /// L8: takes credit for each record.
     pub(crate) fn hand_over(&mut self, subscriber: u64, offsets: (u64, u64), by_key: bool) {
+        assert!(!self.tripped, "handed out behind an open breaker");
         for offset in offsets.0..offsets.1 {
             let key = key_of(offset).filter(|_| by_key);
             let mut earlier = self.received.range(..offset);
@@ -155,6 +160,10 @@ impl World {
                     !self.settled.contains(&offset),
                     "a dead letter of settled {offset}"
                 );
+                assert!(
+                    !self.asked.insert(offset) || !self.tripped,
+                    "a new dead letter of {offset} behind an open breaker"
+                );
                 vec![Did::Letter(offset, cause, attempts, deliveries)]
             }
             Effect::Returned {
@@ -170,6 +179,15 @@ impl World {
             Effect::Dropped { offset, cause } => {
                 self.answered.insert(offset.get());
                 vec![Did::Dropped(offset.get(), cause)]
+            }
+            Effect::Parked { offset, cause, .. } => vec![Did::Parked(offset.get(), cause)],
+            Effect::Discarded { offset, cause, .. } => {
+                self.answered.insert(offset.get());
+                vec![Did::Discarded(offset.get(), cause)]
+            }
+            Effect::Tripped { .. } => {
+                self.tripped = true;
+                vec![Did::Tripped]
             }
             Effect::CutOff { .. } | Effect::Withdrawn { .. } => {
                 panic!("only a broadcast knows members")
@@ -272,6 +290,8 @@ impl World {
         let map = self.map.as_ref();
         self.restored = map.map_or_else(BTreeSet::new, |bytes| settled(bytes, self.committed));
         self.letters.clear();
+        self.asked.clear();
+        self.tripped = false;
         self.seek = None;
         self.settled.clear();
         self.drained = false;

@@ -10,6 +10,7 @@
 
 mod ack_map;
 mod atomic;
+mod breaker;
 mod broadcast;
 mod commit;
 mod dead_letter;
@@ -27,5 +28,6 @@ mod resuming;
 mod skip_acked;
 mod support;
 mod tracking;
+mod unwritten;
 mod verdicts;
 mod views;

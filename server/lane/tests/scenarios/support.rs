@@ -6,8 +6,9 @@ mod seen;
 use std::time::Duration;
 
 use ackgate_lane::{
-    Backoff, Effect, Epoch, Generation, Lane, MapStart, Offset, OffsetRange, OnReject, Order,
-    Policy, Position, Return, Start, Subscriber, Time, Verdict, Window, invariants,
+    Backoff, Breaker, Effect, Epoch, Generation, Lane, MapStart, Offset, OffsetRange, OnReject,
+    OnUnwritten, Order, Policy, Position, Return, Start, Subscriber, Time, Verdict, Window,
+    invariants,
 };
 
 pub(crate) const A: Subscriber = Subscriber(1);
@@ -48,6 +49,8 @@ pub(crate) fn policy() -> Policy {
         backoff,
         on_reject: OnReject::DeadLetter,
         dead_letter_backoff: backoff,
+        on_unwritten: OnUnwritten::Block,
+        breaker: Breaker::default(),
         window: Window {
             records: 2000,
             span: 10_000,

@@ -69,14 +69,17 @@ pub struct Record<'a> {
     pub key: Option<&'a [u8]>,
     /// `None` is Kafka's null.
     pub value: Option<&'a [u8]>,
-    /// In order, repeats kept.
-    pub headers: &'a [(String, Vec<u8>)],
+    /// In order, repeats kept; a value of `None` is Kafka's null.
+    pub headers: &'a [(String, Option<Vec<u8>>)],
+    /// Milliseconds since the Unix epoch; `None`: now.
+    pub timestamp_ms: Option<i64>,
 }
 
 /// A record that was not written, or whose writing nobody confirmed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which: records are numbered from 0 in the order they were sent.
+    /// Which: records are numbered from 0 in the order they were sent, unless the sender
+    /// numbered it.
     pub number: u64,
     /// Why.
     pub error: Error,
@@ -179,7 +182,12 @@ impl Bulk {
     /// Sends a record. Blocks while the queue of unconfirmed records is full (100,000
     /// records or 64 MiB). What goes wrong is found in [`Self::take_failures`].
     pub fn send(&mut self, record: &Record<'_>) {
-        let number = self.sent;
+        self.send_as(self.sent, record);
+    }
+
+    /// The same, with a number of the sender's own by which a failure names the record.
+    pub fn send_as(&mut self, number: u64, record: &Record<'_>) {
+        let sent = self.sent;
         self.sent += 1;
         // Numbers a machine word cannot hold are out of reach; the count would be
         // right even then, only the number shown would not.
@@ -189,6 +197,7 @@ impl Bulk {
         message.key = record.key;
         message.payload = record.value;
         message.headers = headers(record.headers);
+        message.timestamp = record.timestamp_ms;
         let until = Instant::now() + DELIVERY_TIMEOUT + REPORT_SLACK;
         let mut outcome = self.producer.send(message);
         while let Err((error, message)) = outcome {
@@ -201,16 +210,9 @@ impl Bulk {
             self.serve(SERVE);
             outcome = self.producer.send(message);
         }
-        if number.is_multiple_of(SERVE_EVERY) {
+        if sent.is_multiple_of(SERVE_EVERY) {
             self.serve(Duration::ZERO);
         }
-    }
-
-    /// Counts a record that could not even be sent, so that numbers stay in step
-    /// with the caller's input.
-    pub fn skip(&mut self, error: Error) {
-        self.producer.context().failed(self.sent, error);
-        self.sent += 1;
     }
 
     /// Lets reports come in for `wait`.
@@ -263,7 +265,7 @@ impl Bulk {
             detail,
         };
         state.failures.push(Failure {
-            number: self.sent.saturating_sub(1),
+            number: u64::MAX,
             error,
         });
         Count {
@@ -317,7 +319,7 @@ impl ProducerContext for Reports {
     }
 }
 
-fn headers(headers: &[(String, Vec<u8>)]) -> Option<OwnedHeaders> {
+fn headers(headers: &[(String, Option<Vec<u8>>)]) -> Option<OwnedHeaders> {
     if headers.is_empty() {
         return None;
     }
@@ -325,7 +327,7 @@ fn headers(headers: &[(String, Vec<u8>)]) -> Option<OwnedHeaders> {
     Some(headers.iter().fold(owned, |owned, (key, value)| {
         owned.insert(Header {
             key,
-            value: Some(value.as_slice()),
+            value: value.as_deref(),
         })
     }))
 }

@@ -5,13 +5,18 @@
 //! synchronous commits run here, one request at a time and in order, and whoever
 //! waits for them does so for as long as they please.
 //!
-//! Invariant: each commit that was handed in is answered exactly once.
+//! Exactly once all of them go through transactions, and none is answered before its
+//! outcome is known: then a deadline ends the wait, and the answer may never be wanted.
+//!
+//! Invariant: each commit that was handed in is answered exactly once, or, through a
+//! transaction, at most once.
 
 use std::{
     collections::BTreeMap,
     io,
     sync::{
         Arc,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
@@ -20,10 +25,15 @@ use std::{
 
 use rdkafka::{
     Offset, TopicPartitionList,
-    consumer::{BaseConsumer, CommitMode, Consumer as _},
+    consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerGroupMetadata},
 };
 
-use super::{error, rebalance::Context, wake::Waker};
+use super::{
+    error,
+    rebalance::Context,
+    transaction::{Settings, Transactor},
+    wake::Waker,
+};
 use crate::{
     broker::{Commit, Error, ErrorKind, TopicPartition},
     fail,
@@ -44,10 +54,17 @@ pub(super) struct Committer {
     running: Vec<Commit>,
     /// Whether the thread still works on something.
     busy: bool,
+    /// Whether commits go through transactions.
+    atomic: bool,
+    /// Nobody waits for answers any more.
+    over: Arc<AtomicBool>,
 }
 
 struct Job {
     consumer: Arc<BaseConsumer<Context>>,
+    /// The member as it was when the job began: its lanes were its own then. Later ones
+    /// would let it commit for lanes that it has lost.
+    member: Option<ConsumerGroupMetadata>,
     commits: Vec<Placed>,
 }
 
@@ -56,16 +73,33 @@ impl Committer {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(super) fn start(waker: Arc<Waker>) -> io::Result<Self> {
+    pub(super) fn start(waker: Arc<Waker>, atomic: Option<&Settings>) -> io::Result<Self> {
+        let over = Arc::<AtomicBool>::default();
+        let transactor = atomic.map(|of| Transactor::new(of.clone(), Arc::clone(&over)));
+        let is_atomic = transactor.is_some();
         // One job and one result at most are ever under way.
         let (jobs, todo) = sync_channel::<Job>(1);
         let (done, results) = sync_channel(1);
         thread::Builder::new()
             .name("kafka-commit".to_owned())
             .spawn(move || {
-                let mut accepted = 0;
-                while let Ok(Job { consumer, commits }) = todo.recv() {
-                    let answers = run(&consumer, commits, &mut accepted);
+                let (mut accepted, mut transactor) = (0, transactor);
+                if let Some(transactor) = &mut transactor {
+                    transactor.begin();
+                }
+                while let Ok(job) = todo.recv() {
+                    let Job {
+                        consumer,
+                        member,
+                        commits,
+                    } = job;
+                    let answers = match (&mut transactor, member) {
+                        (Some(transactor), Some(member)) => {
+                            transactor.run(&consumer, &member, commits)
+                        }
+                        (Some(_), None) => not_begun(commits),
+                        (None, _) => run(&consumer, commits, &mut accepted),
+                    };
                     // Before the answer: whoever closes the consumer waits for it.
                     drop(consumer);
                     if done.send(answers).is_err() {
@@ -79,6 +113,8 @@ impl Committer {
             results,
             running: Vec::new(),
             busy: false,
+            atomic: is_atomic,
+            over,
         })
     }
 
@@ -99,6 +135,7 @@ impl Committer {
         let running: Vec<Commit> = commits.iter().map(|(commit, _)| commit.clone()).collect();
         let job = Job {
             consumer: Arc::clone(consumer),
+            member: self.atomic.then(|| consumer.group_metadata()).flatten(),
             commits,
         };
         if self.busy || self.jobs.try_send(job).is_err() {
@@ -106,6 +143,7 @@ impl Committer {
         }
         self.running = running;
         self.busy = true;
+        self.over.store(false, Ordering::Release);
         Vec::new()
     }
 
@@ -117,7 +155,7 @@ impl Committer {
     }
 
     /// Waits for what runs until `deadline`; what is not done then is answered as
-    /// transient, since it may or may not take place.
+    /// transient, since it may or may not take place, or goes on through transactions.
     pub(super) fn wait(&mut self, deadline: Instant) -> Vec<Answer> {
         if !self.busy {
             return Vec::new();
@@ -125,8 +163,19 @@ impl Committer {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.results.recv_timeout(left) {
             Ok(answers) => self.finish(answers),
+            Err(_) if self.atomic => Vec::new(),
             Err(_) => unanswered(std::mem::take(&mut self.running)),
         }
+    }
+
+    /// Whether commits go through transactions.
+    pub(super) const fn is_atomic(&self) -> bool {
+        self.atomic
+    }
+
+    /// Nobody waits for what still runs.
+    pub(super) fn give_up(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     fn finish(&mut self, answers: Vec<Answer>) -> Vec<Answer> {
@@ -138,6 +187,20 @@ impl Committer {
             answers
         }
     }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+fn not_begun(commits: Vec<Placed>) -> Vec<Answer> {
+    let why = error::transient("the consumer is not a member of its group");
+    commits
+        .into_iter()
+        .map(|(commit, _)| (commit, Err(why.clone())))
+        .collect()
 }
 
 fn unanswered(commits: Vec<Commit>) -> Vec<Answer> {
@@ -195,7 +258,8 @@ fn run(
     answers
 }
 
-fn size(commit: &Commit) -> usize {
+/// How long the metadata is.
+pub(super) fn size(commit: &Commit) -> usize {
     commit.metadata.as_ref().map_or(0, |text| text.len())
 }
 
@@ -204,23 +268,41 @@ fn commit_topic(
     topic: &str,
     commits: &[(Commit, i32)],
 ) -> Result<(), Error> {
-    let what = || format!("commit of topic {topic}");
     let mut list = TopicPartitionList::with_capacity(commits.len());
     for (commit, partition) in commits {
-        let offset = i64::try_from(commit.position.get()).unwrap_or(i64::MAX);
-        let mut element = list.add_partition(topic, *partition);
-        element
-            .set_offset(Offset::Offset(offset))
-            .map_err(|error| error::mapped(&error, &what()))?;
-        // Once only: setting it again would leak the former text.
-        if let Some(text) = &commit.metadata {
-            element.set_metadata(text);
-        }
+        add(&mut list, topic, *partition, commit)?;
     }
     fail::point("commit.before");
     consumer
         .commit(&list, CommitMode::Sync)
-        .map_err(|error| error::mapped(&error, &what()))?;
+        .map_err(|error| error::mapped(&error, &format!("commit of topic {topic}")))?;
     fail::point("commit.done");
+    Ok(())
+}
+
+/// What `commits` say, of whatever topics.
+pub(super) fn list_of(commits: &[Placed]) -> Result<TopicPartitionList, Error> {
+    let mut list = TopicPartitionList::with_capacity(commits.len());
+    for (commit, of) in commits {
+        add(&mut list, &of.topic, of.partition, commit)?;
+    }
+    Ok(list)
+}
+
+fn add(
+    list: &mut TopicPartitionList,
+    topic: &str,
+    partition: i32,
+    commit: &Commit,
+) -> Result<(), Error> {
+    let offset = i64::try_from(commit.position.get()).unwrap_or(i64::MAX);
+    let mut element = list.add_partition(topic, partition);
+    element
+        .set_offset(Offset::Offset(offset))
+        .map_err(|error| error::mapped(&error, &format!("commit of topic {topic}")))?;
+    // Once only: setting it again would leak the former text.
+    if let Some(text) = &commit.metadata {
+        element.set_metadata(text);
+    }
     Ok(())
 }

@@ -70,6 +70,7 @@ impl KafkaConnect {
                 prefetch: u64::MAX,
                 own,
                 revoke_wait: subscription.revoke_drain + REVOKE_SLACK,
+                atomic: settings::transactions(cluster, subscription),
             }),
             session,
         }
@@ -94,6 +95,11 @@ impl Connect for KafkaConnect {
                 detail,
             });
         }
+        if let Some(atomic) = &self.plan.atomic {
+            // Made by the thread that commits; here it is told while somebody listens.
+            let made = atomic.config.create_native_config();
+            made.map_err(|error| errors::mapped(&error, "settings of transactions"))?;
+        }
         let waker = Arc::new(Waker::default());
         let inbox = Arc::new(Inbox::new(Arc::clone(&waker)));
         let no_thread = |error| errors::transient(format!("no thread for a consumer: {error}"));
@@ -102,7 +108,8 @@ impl Connect for KafkaConnect {
             outbox: Outbox::new(events.clone(), Arc::clone(&waker)),
             health: Health::new(&self.group).without(self.plan.retry.clone()),
             commits: std::collections::BTreeMap::new(),
-            committer: Committer::start(Arc::clone(&waker)).map_err(no_thread)?,
+            committer: Committer::start(Arc::clone(&waker), self.plan.atomic.as_ref())
+                .map_err(no_thread)?,
             past: Past::default(),
             limits: None,
         };

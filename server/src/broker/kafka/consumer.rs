@@ -336,6 +336,7 @@ impl Worker {
         let mut core = self.core.lock();
         let answers = core.committer.wait(Instant::now() + LAST_COMMIT);
         core.answer(answers);
+        core.committer.give_up();
         core.accept(&self.inbox);
         core.abandon();
         drop(core);
@@ -372,7 +373,7 @@ impl Worker {
                 thread::park_timeout(left);
             }
             // A committer that hangs in the former consumer is left to itself.
-            let built = Committer::start(Arc::clone(&self.waker))
+            let built = Committer::start(Arc::clone(&self.waker), self.plan.atomic.as_ref())
                 .map_err(|error| error.to_string())
                 .map(|committer| self.core.lock().committer = committer)
                 .and_then(|()| self.build().map_err(|error| error.to_string()));

@@ -5,7 +5,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, mpsc::sync_channel},
+    sync::{
+        Arc,
+        mpsc::{RecvTimeoutError, sync_channel},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,13 +26,20 @@ use super::{
     past::Past,
     prefetch::Prefetch,
     rebalance::Context,
-    start::{Begin, Start},
+    start::{Begin, PATIENCE, Start},
     stats::Stats,
+    transaction::Settings,
 };
 use crate::{
     broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition},
     config::StartAt,
 };
+
+/// Far below `max.poll.interval.ms`, 300 s by default.
+const MOST_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often it is looked for commits while the last words are waited for.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What a consumer works by.
 #[derive(Debug)]
@@ -45,6 +55,8 @@ pub(super) struct Plan {
     pub(super) own: Vec<(String, String)>,
     /// How long a revoke waits for the last positions.
     pub(super) revoke_wait: Duration,
+    /// Exactly once: how commits are made.
+    pub(super) atomic: Option<Settings>,
 }
 
 impl Plan {
@@ -53,7 +65,16 @@ impl Plan {
         Begin {
             at: self.start,
             whole: self.retry.as_deref(),
+            patience: self.patience(),
         }
+    }
+
+    /// How long committed positions are looked up. A transaction that a member left open
+    /// keeps them back until Kafka has aborted it: at its time-out, for which it looks
+    /// every ten seconds.
+    fn patience(&self) -> Duration {
+        let open = self.atomic.as_ref().map(|of| of.timeout);
+        open.map_or(PATIENCE, |open| (PATIENCE + open).min(MOST_PATIENCE))
     }
 }
 
@@ -123,12 +144,12 @@ impl Core {
     /// Tells how commits went.
     pub(super) fn answer(&mut self, answers: Vec<Answer>) {
         for (commit, result) in answers {
-            if result.is_ok()
-                && let Some(lane) = self
-                    .lanes
-                    .iter()
-                    .find(|l| l.generation == commit.generation)
-            {
+            let mut lanes = self.lanes.iter();
+            let Some(lane) = lanes.find(|lane| lane.generation == commit.generation) else {
+                // It went before its commit was answered.
+                continue;
+            };
+            if result.is_ok() {
                 self.past.committed(&lane.partition);
             }
             if result.is_ok()
@@ -233,8 +254,16 @@ impl Core {
         }
     }
 
-    /// Says that lanes go and waits for the positions to commit, up to `wait`.
-    pub(super) fn last_words(&mut self, generations: &[Generation], wait: Duration) -> Vec<Commit> {
+    /// Says that lanes go and waits for the positions to commit, up to `wait`. Exactly
+    /// once commits go on meanwhile: before its last words a lane has to know what
+    /// became of the letters that it has sent.
+    pub(super) fn last_words(
+        &mut self,
+        consumer: Option<&Arc<BaseConsumer<Context>>>,
+        inbox: &Inbox,
+        generations: &[Generation],
+        wait: Duration,
+    ) -> Vec<Commit> {
         let deadline = Instant::now() + wait;
         let (reply, answer) = sync_channel(1);
         self.outbox.send(Event::Revoking {
@@ -243,11 +272,27 @@ impl Core {
             reply,
         });
         self.outbox.drain(deadline);
-        let left = deadline.saturating_duration_since(Instant::now());
-        answer.recv_timeout(left).unwrap_or_else(|_| {
-            debug!("no positions came for the lanes that go");
-            Vec::new()
-        })
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let look = if self.committer.is_atomic() {
+                left.min(LOOK)
+            } else {
+                left
+            };
+            match answer.recv_timeout(look) {
+                Ok(commits) => return commits,
+                Err(RecvTimeoutError::Timeout) if look < left => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    debug!("no positions came for the lanes that go");
+                    return Vec::new();
+                }
+            }
+            if let Some(consumer) = consumer {
+                self.accept(inbox);
+                self.commit(consumer);
+                self.outbox.flush();
+            }
+        }
     }
 
     /// Says that lanes have gone to others already.

@@ -121,7 +121,11 @@ async fn learn<T: Clone + Send + 'static>(
     result
 }
 
-fn count<C: ProducerContext + 'static>(
+/// How many partitions a topic has. Blocks, a few seconds at most.
+///
+/// # Errors
+/// It could not be learned, or there is no such topic.
+pub(super) fn count<C: ProducerContext + 'static>(
     client: &ThreadedProducer<C>,
     topic: &str,
 ) -> Result<u32, Error> {

@@ -192,6 +192,7 @@ mod tests {
                 position: Position::new(position),
                 serial: position,
                 metadata: None,
+                letters: Vec::new(),
             }]);
         }
         let commits = inbox.take().unwrap().1;
@@ -202,6 +203,7 @@ mod tests {
                 position: Position::new(4),
                 serial: 4,
                 metadata: None,
+                letters: Vec::new(),
             }]
         );
         assert!(inbox.take().is_none(), "nothing is taken twice");

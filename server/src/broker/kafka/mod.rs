@@ -36,6 +36,7 @@ mod start;
 mod stats;
 pub mod topics;
 pub mod transact;
+mod transaction;
 mod wake;
 pub mod witness;
 

@@ -49,10 +49,10 @@ struct Inner {
     replacing: AtomicBool,
 }
 
-type Client = Arc<ThreadedProducer<Reports>>;
+pub(super) type Client = Arc<ThreadedProducer<Reports>>;
 
 /// Where a record's delivery report goes.
-enum Waiting {
+pub(super) enum Waiting {
     Future(oneshot::Sender<Result<Placed, KafkaError>>),
     Receipt(Receipt),
 }
@@ -111,14 +111,13 @@ impl KafkaProducer {
 impl Producer for KafkaProducer {
     fn produce(&self, record: Outgoing) -> Produced {
         let client = self.inner.client();
-        let (report, delivery) = oneshot::channel();
-        match send(&client, &record, Waiting::Future(report)) {
-            Err((error, _)) => {
+        match enqueue(&client, &record) {
+            Err(error) => {
                 self.inner.replace_if_fatal(&error);
                 self.inner.destinations.doubt(&record.topic, &error);
                 Box::pin(ready(Err(refusal(&error, &record.topic))))
             }
-            Ok(()) => {
+            Ok(delivery) => {
                 let inner = Arc::clone(&self.inner);
                 Box::pin(async move {
                     match delivery.await {
@@ -243,7 +242,8 @@ impl Drop for Inner {
     }
 }
 
-fn create(config: &ClientConfig) -> Result<Client, KafkaError> {
+/// A client with these settings. Asks no broker.
+pub(super) fn create(config: &ClientConfig) -> Result<Client, KafkaError> {
     config.create_with_context(Reports).map(Arc::new)
 }
 
@@ -252,6 +252,18 @@ fn flush(client: &Client, timeout: Duration) -> Result<(), Error> {
         let count = client.in_flight_count();
         errors::transient(format!("{count} records have no answer from Kafka yet"))
     })
+}
+
+/// Enqueues a record, to be answered through what is returned.
+pub(super) fn enqueue(
+    client: &Client,
+    record: &Outgoing,
+) -> Result<oneshot::Receiver<Result<Placed, KafkaError>>, KafkaError> {
+    let (report, delivery) = oneshot::channel();
+    match send(client, record, Waiting::Future(report)) {
+        Ok(()) => Ok(delivery),
+        Err((error, _)) => Err(error),
+    }
 }
 
 /// Enqueues a record, or gives back who waits for it.
@@ -297,7 +309,7 @@ fn fatal(error: &KafkaError) -> bool {
     )
 }
 
-fn refusal(error: &KafkaError, topic: &str) -> Error {
+pub(super) fn refusal(error: &KafkaError, topic: &str) -> Error {
     let what = format!("write to topic {topic}");
     if matches!(error, KafkaError::Nul(_)) {
         let detail = format!("{what}: the name holds a NUL");
@@ -318,7 +330,7 @@ impl fmt::Debug for KafkaProducer {
 
 /// Takes delivery reports. Errors reach whoever waits for a record; here they are for
 /// whoever debugs.
-struct Reports;
+pub(super) struct Reports;
 
 impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {

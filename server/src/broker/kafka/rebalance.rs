@@ -231,9 +231,11 @@ impl Context {
         if lost {
             core.lose(&generations);
         } else {
-            let last = core.last_words(&generations, self.plan.revoke_wait);
+            let owner = self.consumer.get().and_then(Weak::upgrade);
+            let wait = self.plan.revoke_wait;
+            let last = core.last_words(owner.as_ref(), &self.inbox, &generations, wait);
             core.accept(&self.inbox);
-            if let Some(owner) = self.consumer.get().and_then(Weak::upgrade) {
+            if let Some(owner) = owner {
                 core.commit_last(&owner, &generations, last, Instant::now() + LAST_COMMIT);
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rdkafka::{ClientConfig, config::RDKafkaLogLevel};
 use tracing::warn;
 
-use super::{prefetch::Prefetch, stats};
+use super::{prefetch::Prefetch, stats, transaction};
 use crate::{
     config::{Acks, Cluster, Publish, Subscription},
     publish::RECORD_BYTES,
@@ -123,6 +123,36 @@ pub(super) fn producer(cluster: &Cluster, properties: &[(String, String)]) -> Cl
     config.set("enable.idempotence", "true");
     config.set("acks", "all");
     config
+}
+
+/// Settings of the transactions of a subscription's dead letters and commits; `None`
+/// without them.
+pub(super) fn transactions(
+    cluster: &Cluster,
+    subscription: &Subscription,
+) -> Option<transaction::Settings> {
+    let dead_letter = subscription.dead_letter.as_ref()?;
+    let exactly_once = dead_letter.exactly_once.as_ref()?;
+    let timeout = exactly_once.transaction_timeout;
+    let ms = |part: Duration| part.as_millis().to_string();
+    let mut config = producer(cluster, &dead_letter.producer_properties);
+    let id = match &exactly_once.transactional_id {
+        Some(id) => format!("{id}.{}", subscription.name),
+        // Of its own: a dead predecessor's transaction ends by itself, and two gateways
+        // that take each other's id would fence each other for ever.
+        None => format!("ackgate-{:016x}", fastrand::u64(..)),
+    };
+    config.set("transactional.id", id);
+    config.set("transaction.timeout.ms", ms(timeout));
+    // A letter without an answer must not take the rest of the transaction's time.
+    config.set("delivery.timeout.ms", ms(timeout / 2));
+    config.set("topic.metadata.propagation.max.ms", ms(timeout / 4));
+    // librdkafka wants room for one request at least.
+    config.set("socket.timeout.ms", ms(timeout - timeout / 10));
+    // A batch that is too large fails as a whole: so each letter is one.
+    config.set("batch.num.messages", "1");
+    config.set("linger.ms", "0");
+    Some(transaction::Settings { config, timeout })
 }
 
 /// Settings of a producer of published records.

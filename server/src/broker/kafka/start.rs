@@ -94,6 +94,8 @@ pub(super) struct Begin<'a> {
     pub(super) at: StartAt,
     /// The topic of which no record may be passed over: it begins at its oldest record.
     pub(super) whole: Option<&'a str>,
+    /// For looking up what the group has committed.
+    pub(super) patience: Duration,
 }
 
 impl Begin<'_> {
@@ -118,7 +120,7 @@ pub(super) fn resolve(
     past: &Past,
     inbox: &Inbox,
 ) -> Result<Vec<Start>, Error> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + begins.patience;
     let given_up = || inbox.closing() || Instant::now() + PAUSE >= deadline;
     let committed = patiently(given_up, || {
         let list = consumer.committed_offsets(list(lanes, Offset::Invalid), LOOKUP_TIMEOUT)?;

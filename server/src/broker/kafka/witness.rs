@@ -300,8 +300,8 @@ mod tests {
         };
         let mut bulk = Bulk::new(&cluster, Acks::Leader).unwrap();
         let headers = [
-            ("h".to_owned(), b"1".to_vec()),
-            ("h".to_owned(), Vec::new()),
+            ("h".to_owned(), Some(b"1".to_vec())),
+            ("h".to_owned(), Some(Vec::new())),
         ];
         for number in 0..records {
             let value = number.to_string();
@@ -311,6 +311,7 @@ mod tests {
                 key: Some(b""),
                 value: (number > 0).then_some(value.as_bytes()),
                 headers: &headers,
+                ..Record::default()
             });
         }
         assert_eq!(bulk.finish(|_| {}).failed, 0);

@@ -126,6 +126,11 @@ impl Memory {
                 Ok(commits) => break commits,
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => break Vec::new(),
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
+                    // Commits that were made before are answered meanwhile.
+                    let answers = std::mem::take(&mut self.state.lock().answers);
+                    for answer in answers {
+                        let _driver_gone = events.send(answer).await;
+                    }
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

@@ -102,7 +102,7 @@ async fn dead_letters_are_counted_by_the_record_they_are_of() {
             let header = |name: &str, value: &str| {
                 (
                     format!("ackgate.dead-letter.{name}"),
-                    value.as_bytes().to_vec(),
+                    Some(value.as_bytes().to_vec()),
                 )
             };
             let headers = [header("partition", partition), header("offset", offset)];

@@ -80,15 +80,18 @@ fn write(
     orders: impl Iterator<Item = super::orders::Sample>,
     written: &Written,
 ) -> Result<()> {
-    let headers = [("content-type".to_owned(), b"application/json".to_vec())];
+    let headers = [(
+        "content-type".to_owned(),
+        Some(b"application/json".to_vec()),
+    )];
     let mut poison = 0;
     for sample in orders {
         bulk.send(&Record {
             topic: ORDERS,
-            partition: None,
             key: Some(sample.key.as_bytes()),
             value: Some(&sample.value),
             headers: &headers,
+            ..Record::default()
         });
         poison += u64::from(sample.poison);
     }

@@ -9,7 +9,7 @@ use super::{
     letter::{Letter, Told},
     time,
 };
-use crate::cli::sub::print::{self, Bytes};
+use crate::cli::sub::print::{self, Content};
 
 /// A dead letter as JSON. Null, empty and bytes are told apart as `ackgate sub` does it.
 #[derive(Debug, Serialize)]
@@ -21,10 +21,9 @@ pub(super) struct Line<'a> {
     timestamp_type: &'static str,
     /// Null: the record was not written by a gateway.
     dead_letter: Option<About<'a>>,
-    key: Option<Bytes<'a>>,
-    value: Option<Bytes<'a>>,
-    /// Without those of the gateway.
-    headers: Vec<(&'a str, Option<Bytes<'a>>)>,
+    /// Without the headers of the gateway.
+    #[serde(flatten)]
+    content: Content<'a>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,7 +51,6 @@ struct About<'a> {
 impl<'a> Line<'a> {
     pub(super) fn new(topic: &'a str, letter: &'a Letter) -> Self {
         let record = &letter.record;
-        let bytes = |bytes: &'a Option<bytes::Bytes>| bytes.as_deref().map(Bytes);
         let headers: Vec<&v1::Header> = match &letter.told {
             Some(_) => letter.own_headers().collect(),
             None => record.headers.iter().collect(),
@@ -68,12 +66,14 @@ impl<'a> Line<'a> {
                 v1::TimestampType::LogAppendTime => "log_append_time",
             },
             dead_letter: letter.told.as_ref().map(About::new),
-            key: bytes(&record.key),
-            value: bytes(&record.value),
-            headers: headers
-                .into_iter()
-                .map(|header| (header.key.as_str(), bytes(&header.value)))
-                .collect(),
+            content: Content {
+                key: record.key.as_deref(),
+                value: record.value.as_deref(),
+                headers: headers
+                    .into_iter()
+                    .map(|header| (header.key.as_str(), header.value.as_deref()))
+                    .collect(),
+            },
         }
     }
 }

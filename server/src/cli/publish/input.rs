@@ -1,4 +1,4 @@
-//! Reads what `ackgate pub` writes: lines or whole files, on a thread of its own,
+//! Reads what `ackgate pub` writes: lines, JSON or whole files, on a thread of its own,
 //! so that a quiet standard input holds up neither reports nor Ctrl-C.
 //!
 //! Invariant: what is read and not yet taken is bounded, whatever the input.
@@ -7,11 +7,13 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::PathBuf,
-    sync::mpsc::{self, Receiver, SyncSender},
     thread,
 };
 
 use anyhow::{Context as _, Result, bail};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+use super::{draft::Draft, object};
 
 /// Longest line or file that is taken as one record.
 pub(super) const MAX_RECORD: usize = 64 * 1024 * 1024;
@@ -39,35 +41,34 @@ pub(super) enum Source {
 }
 
 /// How input becomes records.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// One record per file instead of one per line.
-    pub(super) whole: bool,
-    /// What parts the key from the value.
-    pub(super) key_separator: Option<Vec<u8>>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A value a line.
+    Lines,
+    /// A key and a value a line, with this in between.
+    KeyedLines(Vec<u8>),
+    /// A JSON object a line; lines of nothing but spaces are passed over.
+    Objects,
+    /// A value a file.
+    Whole,
 }
 
 /// One record's worth of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A record.
-    Record {
-        /// What came before the separator, if there is to be one.
-        key: Option<Vec<u8>>,
-        /// The rest.
-        value: Vec<u8>,
-    },
+    Record(Box<Draft>),
     /// Input that is not a record, and why.
     Bad(String),
 }
 
 /// What the reading thread hands over.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Handover {
-    /// The items that follow come from here.
-    From(String),
-    /// Items, in order.
-    Items(Vec<Item>),
+pub(super) struct Handover {
+    /// Which of the sources the items are from.
+    pub(super) source: u32,
+    /// Items in order, each with its number from 1: the line, where lines are records.
+    pub(super) items: Vec<(u64, Item)>,
 }
 
 impl Source {
@@ -100,7 +101,8 @@ impl Source {
         Ok(sources)
     }
 
-    fn name(&self) -> String {
+    /// As failures name it.
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Stdin => "stdin".to_owned(),
             Self::File(path) => path.display().to_string(),
@@ -114,27 +116,21 @@ impl Source {
 /// # Errors
 /// The thread cannot be started.
 pub(super) fn read(sources: Vec<Source>, shape: Shape) -> Result<Receiver<Handover>> {
-    let (sender, receiver) = mpsc::sync_channel(AHEAD);
+    let (sender, receiver) = mpsc::channel(AHEAD);
     thread::Builder::new()
         .name("input".to_owned())
         .spawn(move || {
-            let mut outlet = Outlet {
-                sender,
-                batch: Vec::new(),
-                bytes: 0,
-                open: true,
-            };
-            for source in &sources {
-                outlet.flush();
-                outlet.hand_over(Handover::From(source.name()));
+            let mut outlet = Outlet::new(sender);
+            for (number, source) in (0..).zip(&sources) {
+                outlet.begin(number);
                 if let Err(error) = one(source, &shape, &mut outlet) {
-                    outlet.push(Item::Bad(format!("cannot be read: {error}")));
+                    outlet.push(Some(Item::Bad(format!("cannot be read: {error}"))));
                 }
+                outlet.flush();
                 if !outlet.open {
                     return;
                 }
             }
-            outlet.flush();
         })?;
     Ok(receiver)
 }
@@ -159,27 +155,29 @@ fn stream(mut input: BufReader<impl Read>, shape: &Shape, outlet: &mut Outlet) -
     let limit = u64::try_from(MAX_RECORD)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
+    let whole = *shape == Shape::Whole;
     let mut bytes = Vec::new();
     while outlet.open {
         bytes.clear();
-        let read = if shape.whole {
+        let read = if whole {
             input.by_ref().take(limit).read_to_end(&mut bytes)?
         } else {
             input.by_ref().take(limit).read_until(b'\n', &mut bytes)?
         };
-        if read == 0 && !shape.whole {
+        if read == 0 && !whole {
             return Ok(());
         }
-        let ended = !shape.whole && bytes.pop_if(|last| *last == b'\n').is_some();
+        let ended = !whole && bytes.pop_if(|last| *last == b'\n').is_some();
         if bytes.len() > MAX_RECORD {
-            if !shape.whole && !ended {
+            if !whole && !ended {
                 skip_line(&mut input)?;
             }
-            outlet.push(Item::Bad(format!("is longer than {MAX_RECORD} bytes")));
+            let why = format!("is longer than {MAX_RECORD} bytes");
+            outlet.push(Some(Item::Bad(why)));
         } else {
             outlet.push(shape.item(&bytes));
         }
-        if shape.whole {
+        if whole {
             return Ok(());
         }
         // What comes next may take its time: hand over what there is.
@@ -205,41 +203,75 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 }
 
 impl Shape {
-    fn item(&self, bytes: &[u8]) -> Item {
-        let Some(separator) = &self.key_separator else {
-            return Item::Record {
-                key: None,
-                value: bytes.to_vec(),
-            };
+    /// What the bytes are; `None`: nothing.
+    fn item(&self, bytes: &[u8]) -> Option<Item> {
+        let draft = match self {
+            Self::Lines | Self::Whole => Ok(Draft {
+                value: Some(bytes.to_vec()),
+                ..Draft::default()
+            }),
+            Self::KeyedLines(separator) => keyed(bytes, separator),
+            Self::Objects if bytes.trim_ascii().is_empty() => return None,
+            Self::Objects => object::read(bytes),
         };
-        let at = bytes
-            .windows(separator.len().max(1))
-            .position(|window| window == separator);
-        match at.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + separator.len()..)?))) {
-            Some((key, value)) => Item::Record {
-                key: Some(key.to_vec()),
-                value: value.to_vec(),
-            },
-            None => Item::Bad("has no key separator".to_owned()),
-        }
+        Some(match draft {
+            Ok(draft) => Item::Record(Box::new(draft)),
+            Err(why) => Item::Bad(why),
+        })
     }
+}
+
+fn keyed(bytes: &[u8], separator: &[u8]) -> Result<Draft, String> {
+    let at = bytes
+        .windows(separator.len().max(1))
+        .position(|window| window == separator);
+    let parts = at.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + separator.len()..)?)));
+    let (key, value) = parts.ok_or("has no key separator")?;
+    Ok(Draft {
+        key: Some(Some(key.to_vec())),
+        value: Some(value.to_vec()),
+        ..Draft::default()
+    })
 }
 
 /// The sending end, which collects items into batches.
 struct Outlet {
-    sender: SyncSender<Handover>,
-    batch: Vec<Item>,
+    sender: Sender<Handover>,
+    source: u32,
+    /// Of the last item of the source.
+    number: u64,
+    batch: Vec<(u64, Item)>,
     bytes: usize,
     /// Whether anybody still takes.
     open: bool,
 }
 
 impl Outlet {
-    fn push(&mut self, item: Item) {
-        if let Item::Record { key, value } = &item {
-            self.bytes += value.len() + key.as_ref().map_or(0, Vec::len);
+    const fn new(sender: Sender<Handover>) -> Self {
+        Self {
+            sender,
+            source: 0,
+            number: 0,
+            batch: Vec::new(),
+            bytes: 0,
+            open: true,
         }
-        self.batch.push(item);
+    }
+
+    /// What follows is from another source.
+    const fn begin(&mut self, source: u32) {
+        (self.source, self.number) = (source, 0);
+    }
+
+    /// Takes the next item, or counts input that is none.
+    fn push(&mut self, item: Option<Item>) {
+        self.number += 1;
+        let Some(item) = item else { return };
+        if let Item::Record(draft) = &item {
+            let length = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
+            self.bytes += length(&draft.value) + draft.key.as_ref().map_or(0, length);
+        }
+        self.batch.push((self.number, item));
         if self.batch.len() >= BATCH_RECORDS || self.bytes >= BATCH_BYTES {
             self.flush();
         }
@@ -248,144 +280,14 @@ impl Outlet {
     fn flush(&mut self) {
         if !self.batch.is_empty() {
             self.bytes = 0;
-            let batch = std::mem::take(&mut self.batch);
-            self.hand_over(Handover::Items(batch));
+            let handover = Handover {
+                source: self.source,
+                items: std::mem::take(&mut self.batch),
+            };
+            self.open = self.open && self.sender.blocking_send(handover).is_ok();
         }
-    }
-
-    fn hand_over(&mut self, read: Handover) {
-        self.open = self.open && self.sender.send(read).is_ok();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn items(input: &[u8], shape: &Shape) -> Vec<Item> {
-        let (sender, receiver) = mpsc::sync_channel(1000);
-        let mut outlet = Outlet {
-            sender,
-            batch: Vec::new(),
-            bytes: 0,
-            open: true,
-        };
-        stream(BufReader::with_capacity(7, input), shape, &mut outlet).unwrap();
-        outlet.flush();
-        drop(outlet);
-        receiver
-            .iter()
-            .flat_map(|handover| match handover {
-                Handover::Items(items) => items,
-                Handover::From(_) => Vec::new(),
-            })
-            .collect()
-    }
-
-    fn record(key: Option<&[u8]>, value: &[u8]) -> Item {
-        Item::Record {
-            key: key.map(<[u8]>::to_vec),
-            value: value.to_vec(),
-        }
-    }
-
-    #[test]
-    fn each_line_is_a_record_byte_for_byte() {
-        let items = items(b"one\n\ntw\xff o\r\nlast", &Shape::default());
-        let expected = [&b"one"[..], b"", b"tw\xff o\r", b"last"].map(|value| record(None, value));
-        assert_eq!(items, expected);
-    }
-
-    #[test]
-    fn last_line_may_end_with_a_newline_and_nothing_is_no_record() {
-        assert_eq!(items(b"one\n", &Shape::default()), [record(None, b"one")]);
-        assert_eq!(items(b"", &Shape::default()), []);
-    }
-
-    #[test]
-    fn key_ends_at_the_first_separator_and_a_line_without_one_is_bad() {
-        let shape = Shape {
-            key_separator: Some(b"::".to_vec()),
-            ..Shape::default()
-        };
-        assert_eq!(
-            items(b"k::v::w\n::v\nk::\nnone\n", &shape),
-            [
-                record(Some(b"k"), b"v::w"),
-                record(Some(b""), b"v"),
-                record(Some(b"k"), b""),
-                Item::Bad("has no key separator".to_owned()),
-            ]
-        );
-    }
-
-    #[test]
-    fn whole_input_is_one_record_even_when_empty() {
-        let shape = Shape {
-            whole: true,
-            ..Shape::default()
-        };
-        assert_eq!(items(b"a\nb\n", &shape), [record(None, b"a\nb\n")]);
-        assert_eq!(items(b"", &shape), [record(None, b"")]);
-    }
-
-    #[test]
-    fn line_that_is_too_long_is_bad_and_the_next_is_read() {
-        let mut input = vec![b'x'; MAX_RECORD + 1];
-        input.extend_from_slice(b"xx\nnext\n");
-        let found = items(&input, &Shape::default());
-        assert!(
-            matches!(&found[0], Item::Bad(why) if why.contains("longer")),
-            "not refused"
-        );
-        assert_eq!(found[1..], [record(None, b"next")]);
-        let mut fits = vec![b'x'; MAX_RECORD];
-        fits.push(b'\n');
-        assert_eq!(items(&fits, &Shape::default()).len(), 1);
-    }
-
-    #[test]
-    fn reading_ends_when_nobody_takes_any_more() {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let mut outlet = Outlet {
-            sender,
-            batch: Vec::new(),
-            bytes: 0,
-            open: true,
-        };
-        drop(receiver);
-        let endless = BufReader::new(io::repeat(b'\n'));
-        stream(endless, &Shape::default(), &mut outlet).unwrap();
-        assert!(!outlet.open);
-    }
-
-    #[test]
-    fn file_that_is_missing_or_a_directory_is_refused_before_anything_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let missing = folder.path().join("missing");
-        let error = Source::all(&[missing]).unwrap_err();
-        assert!(error.to_string().contains("missing"), "{error}");
-        assert!(Source::all(&[folder.path().to_owned()]).is_err());
-        assert!(Source::all(&["-".into(), "-".into()]).is_err());
-        assert_eq!(Source::all(&[]).unwrap(), [Source::Stdin]);
-    }
-
-    #[test]
-    fn sources_are_announced_in_order_with_their_items() {
-        let folder = tempfile::tempdir().unwrap();
-        let paths = ["a", "b"].map(|name| folder.path().join(name));
-        for path in &paths {
-            std::fs::write(path, "1\n2\n").unwrap();
-        }
-        let read = read(Source::all(&paths).unwrap(), Shape::default()).unwrap();
-        let seen: Vec<String> = read
-            .iter()
-            .map(|handover| match handover {
-                Handover::From(name) => name,
-                Handover::Items(items) => items.len().to_string(),
-            })
-            .collect();
-        let [a, b] = paths.map(|path| path.display().to_string());
-        assert_eq!(seen, [a, "2".to_owned(), b, "2".to_owned()]);
-    }
-}
+mod tests;

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use ackgate_client::{Batch, Record, TimestampType};
-use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 
 /// How records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +48,11 @@ pub(super) fn record(
                 },
                 attempt,
                 delivery,
-                key: record.key().map(Bytes),
-                value: record.value().map(Bytes),
-                headers: record
-                    .headers()
-                    .map(|(key, value)| (key, value.map(Bytes)))
-                    .collect(),
+                content: Content {
+                    key: record.key(),
+                    value: record.value(),
+                    headers: record.headers().collect(),
+                },
             };
             serde_json::to_writer(&mut *out, &line)?;
         }
@@ -61,6 +61,7 @@ pub(super) fn record(
     Ok(())
 }
 
+/// A record as an object, which `ackgate pub --ndjson` reads.
 #[derive(Serialize)]
 struct Line<'a> {
     topic: &'a str,
@@ -71,25 +72,59 @@ struct Line<'a> {
     timestamp_type: &'static str,
     attempt: u32,
     delivery: u32,
-    key: Option<Bytes<'a>>,
-    value: Option<Bytes<'a>>,
-    headers: Vec<(&'a str, Option<Bytes<'a>>)>,
+    #[serde(flatten)]
+    content: Content<'a>,
 }
 
-/// A string if the bytes are UTF-8, else `{"hex": "…"}`.
+/// What a record holds, as entries of an object: `key`, `value` and `headers`; where bytes
+/// are not UTF-8 `key_base64` and `value_base64` instead.
 #[derive(Debug)]
-pub(in crate::cli) struct Bytes<'a>(pub(in crate::cli) &'a [u8]);
+pub(in crate::cli) struct Content<'a> {
+    pub(in crate::cli) key: Option<&'a [u8]>,
+    pub(in crate::cli) value: Option<&'a [u8]>,
+    pub(in crate::cli) headers: Vec<(&'a str, Option<&'a [u8]>)>,
+}
 
-impl Serialize for Bytes<'_> {
+impl Serialize for Content<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match str::from_utf8(self.0) {
-            Ok(text) => serializer.serialize_str(text),
-            Err(_) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("hex", &hex(self.0))?;
-                map.end()
-            }
-        }
+        let headers = self.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|&(name, value)| Header { name, value })
+            .collect();
+        let mut map = serializer.serialize_map(Some(3))?;
+        bytes(&mut map, ["key", "key_base64"], self.key)?;
+        bytes(&mut map, ["value", "value_base64"], self.value)?;
+        map.serialize_entry("headers", &headers)?;
+        map.end()
+    }
+}
+
+/// One header: its name, and its value as that of a record.
+struct Header<'a> {
+    name: &'a str,
+    value: Option<&'a [u8]>,
+}
+
+impl Serialize for Header<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("name", self.name)?;
+        bytes(&mut map, ["value", "value_base64"], self.value)?;
+        map.end()
+    }
+}
+
+/// Null, or a text under the first name if the bytes are UTF-8, or their Base64 under the
+/// second.
+fn bytes<M: SerializeMap>(
+    map: &mut M,
+    [text, base64]: [&'static str; 2],
+    bytes: Option<&[u8]>,
+) -> Result<(), M::Error> {
+    match bytes.map(str::from_utf8) {
+        None => map.serialize_entry(text, &()),
+        Some(Ok(utf8)) => map.serialize_entry(text, utf8),
+        Some(Err(_)) => map.serialize_entry(base64, &STANDARD.encode(bytes.unwrap_or_default())),
     }
 }
 
@@ -132,23 +167,28 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn said(bytes: Option<&[u8]>) -> (String, String) {
+    fn said(value: Option<&[u8]>) -> (String, String) {
         let mut out = Vec::new();
-        text(bytes, &mut out).unwrap();
+        text(value, &mut out).unwrap();
+        let header = Header { name: "h", value };
         (
             String::from_utf8(out).unwrap(),
-            serde_json::to_string(&bytes.map(Bytes)).unwrap(),
+            serde_json::to_string(&header).unwrap(),
         )
     }
 
     #[test]
     fn null_empty_text_and_binary_are_told_apart() {
-        assert_eq!(said(None), ("<null>".into(), "null".into()));
-        assert_eq!(said(Some(b"")), (String::new(), "\"\"".into()));
-        assert_eq!(said(Some("né".as_bytes())), ("né".into(), "\"né\"".into()));
+        let json = |entry: &str| format!("{{\"name\":\"h\",{entry}}}");
+        assert_eq!(said(None), ("<null>".into(), json("\"value\":null")));
+        assert_eq!(said(Some(b"")), (String::new(), json("\"value\":\"\"")));
+        assert_eq!(
+            said(Some("né".as_bytes())),
+            ("né".into(), json("\"value\":\"né\""))
+        );
         assert_eq!(
             said(Some(b"\xff\x00")),
-            ("hex:ff00".into(), "{\"hex\":\"ff00\"}".into())
+            ("hex:ff00".into(), json("\"value_base64\":\"/wA=\""))
         );
     }
 

@@ -12,8 +12,10 @@ mod environment;
 mod intake;
 mod limits;
 mod properties;
+mod publish;
 mod rules;
 mod secrets;
+mod unwritten;
 mod wishes;
 
 /// The least that works.

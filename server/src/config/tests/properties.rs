@@ -133,7 +133,7 @@ fn properties_that_are_the_gateways_own_are_refused_in_every_table() {
         ("enable.partition.eof", "decides which events"),
         ("statistics.interval.ms", "for its own metrics"),
         ("allow.auto.create.topics", "is reported"),
-        ("transactional.id", "without transactions"),
+        ("transactional.id", "give `dead_letter.transactional_id`"),
         ("plugin.library.paths", "loads no code"),
         ("sasl.kerberos.kinit.cmd", "runs no command"),
         ("ssl.engine.location", "loads no code"),

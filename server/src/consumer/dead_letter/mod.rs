@@ -29,6 +29,7 @@ mod tests;
 mod write;
 
 use alias::Facts;
+use form::Form;
 use origin::Origin;
 pub(super) use write::write;
 
@@ -120,6 +121,22 @@ pub(super) fn build(
         provenance,
         aliases,
     })
+}
+
+/// The dead letter as it goes with a commit, after its topic has refused so many larger
+/// forms of it. Its partition is the record's own, also where the topic has fewer.
+pub(super) fn after_refusals(letter: &Letter, refusals: u32) -> Outgoing {
+    let mut form = Form::Whole;
+    for _ in 0..refusals {
+        form = form.smaller(letter).unwrap_or(form);
+    }
+    Outgoing {
+        partition: match letter.partition {
+            config::LetterPartition::Key => None,
+            config::LetterPartition::Same => Some(letter.source),
+        },
+        ..letter.in_form(form, None)
+    }
 }
 
 /// Takes a record out of its encoded field.

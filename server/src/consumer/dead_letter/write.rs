@@ -6,7 +6,7 @@ use super::{
     form::{self, Form},
 };
 use crate::{
-    broker::{Error, ErrorKind, Outgoing, Placed, Producer},
+    broker::{self, Error, ErrorKind, Outgoing, Placed, Producer},
     config::LetterPartition,
     fail,
 };
@@ -24,7 +24,7 @@ pub(in crate::consumer) async fn write(
         LetterPartition::Same => producer
             .partitions(&letter.record.topic)
             .await?
-            .map(|count| modulo(letter.source, count)),
+            .map(|count| broker::modulo(letter.source, count)),
     };
     let mut form = Form::Whole;
     let mut limit = None;
@@ -60,12 +60,6 @@ pub(in crate::consumer) async fn write(
     }
 }
 
-/// The partition in a topic of `count` partitions that stands for `source`.
-fn modulo(source: i32, count: u32) -> i32 {
-    let count = i32::try_from(count).unwrap_or(i32::MAX).max(1);
-    source.rem_euclid(count)
-}
-
 fn tell(letter: &Letter, limit: Option<u64>) {
     tracing::warn!(
         topic = letter.record.topic,
@@ -74,16 +68,4 @@ fn tell(letter: &Letter, limit: Option<u64>) {
         limit,
         "a record is too large for its dead-letter topic: the copy is without its value"
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn partition_is_the_records_own_or_wraps_around() {
-        for (source, count, expected) in [(0, 1, 0), (2, 4, 2), (5, 4, 1), (7, 1, 0), (3, 0, 0)] {
-            assert_eq!(modulo(source, count), expected, "{source} of {count}");
-        }
-    }
 }

@@ -13,6 +13,7 @@ use tokio::{
 use super::*;
 
 mod ack_map;
+mod atomic;
 mod broadcast;
 mod cohort;
 mod commit;
@@ -63,6 +64,8 @@ fn policy(order: Order) -> Policy {
         backoff,
         on_reject: OnReject::DeadLetter,
         dead_letter_backoff: backoff,
+        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: 100,
             span: 10_000,
@@ -98,6 +101,7 @@ pub(super) fn configured(order: Order) -> Subscription {
         dead_letter: Some(DeadLetter {
             retry_topic: None,
             topic: "orders.dead-letter".to_owned(),
+            exactly_once: None,
             copying: Copying::default(),
             producer_properties: Vec::new(),
         }),

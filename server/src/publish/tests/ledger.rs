@@ -1,5 +1,7 @@
 //! Results: in order, once, in time, and their bytes and places given back.
 
+#![allow(clippy::print_stdout, reason = "random tests print their seed")]
+
 use tokio::time::{Instant, timeout};
 
 use super::*;

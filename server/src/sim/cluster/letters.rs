@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Node, Seen, log};
+use super::{Cluster, Node, Seen, log};
 use crate::{
-    broker::{Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
+    broker::{Commit, Error, ErrorKind, Flushed, Outgoing, Placed, Produced, Producer},
     headers::DEAD_LETTER as DEAD_LETTER_PREFIX,
 };
 
@@ -118,6 +118,53 @@ impl Node {
             }),
             Fate::TooLarge => Err(error(ErrorKind::TooLarge)),
             Fate::Refused | Fate::Unheard => Err(error(ErrorKind::Transient)),
+        }
+    }
+}
+
+impl Cluster {
+    /// Why the broker does not take the letters of a commit, nor the commit then.
+    pub(super) fn refusal(&self, commit: &Commit) -> Option<Error> {
+        if commit.letters.is_empty() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let fails = state.weather.letters_fail;
+        let mut is_too_large = |letter: &Outgoing| {
+            let unlucky = letter.value.is_some() && fails > 0 && state.dice.chance(4);
+            // A form without provenance nobody could judge.
+            unlucky || decode_letter(letter).is_none()
+        };
+        let kind = match commit.letters.iter().position(&mut is_too_large) {
+            Some(index) => ErrorKind::LetterTooLarge(index),
+            None if state.dice.chance(fails) => ErrorKind::Transient,
+            None => return None,
+        };
+        Some(Error {
+            kind,
+            detail: "as the dice fell".to_owned(),
+        })
+    }
+
+    /// The letters of a commit that takes effect now are there now.
+    pub(super) fn store(&self, gateway: u64, commit: &Commit) {
+        for letter in commit.letters.iter().filter_map(decode_letter) {
+            let (partition, offset) = (letter.partition, letter.offset);
+            self.history.push(Seen::LetterStored {
+                gateway,
+                partition,
+                offset,
+                cause: letter.cause,
+                attempts: letter.attempts,
+                deliveries: letter.deliveries,
+                intact: letter.intact,
+            });
+            self.history.push(Seen::LetterAnswered {
+                gateway,
+                partition,
+                offset,
+                stored: true,
+            });
         }
     }
 }

@@ -21,6 +21,20 @@ pub(super) fn check(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>
         let what = format!("partition {partition} went back from {before} to {position}");
         found.push(facts.violation("L1", what));
     }
+    let settles = |offset: u64| {
+        let mut runs = settled.iter();
+        offset < *position || runs.any(|(first, last)| (*first..=*last).contains(&offset))
+    };
+    let mut stored = facts.stored.iter();
+    if facts.plan.is_atomic()
+        && let Some((_, offset)) = stored.find(|(of, offset)| of == partition && !settles(*offset))
+    {
+        let what = format!(
+            "partition {partition}: the dead letter of {offset} is there, and the commit of \
+             {position} does not say that the record is settled"
+        );
+        found.push(facts.violation("L3", what));
+    }
     let Some(lane) = facts.lanes.get(id) else {
         let what = format!("a commit for lane {id}, which was never assigned");
         found.push(facts.violation("L2", what));
@@ -146,6 +160,10 @@ pub(super) fn check_letter(facts: &Facts<'_>, event: &Event, found: &mut Vec<Vio
     else {
         return;
     };
+    if facts.plan.is_atomic() && facts.stored.contains(&(*partition, *offset)) {
+        let what = format!("the dead letter of {partition}/{offset} is there a second time");
+        found.push(facts.violation("L3", what));
+    }
     if !intact {
         let what = format!("the dead letter of {partition}/{offset} is no true copy");
         found.push(facts.violation("L3", what));

@@ -32,6 +32,8 @@ pub(super) struct Facts<'a> {
     pub(super) claims: BTreeMap<Place, Vec<Claim>>,
     /// Confirmed as durable: by the entry that says so, until the group is reset.
     pub(super) durable: BTreeMap<(i32, u64), usize>,
+    /// Dead letters that are there, unless the group was reset below them.
+    pub(super) stored: BTreeSet<(i32, u64)>,
     /// Confirmed to these gateways.
     pub(super) letters: BTreeSet<(u64, i32, u64)>,
     /// What each session has received of each lane.
@@ -96,6 +98,7 @@ impl<'a> Facts<'a> {
             claims: BTreeMap::new(),
             durable: BTreeMap::new(),
             letters: BTreeSet::new(),
+            stored: BTreeSet::new(),
             received: BTreeMap::new(),
             words: BTreeMap::new(),
             blind: BTreeMap::new(),

@@ -38,6 +38,9 @@ impl World {
                 | Effect::Skipped { .. }
                 | Effect::Lost { .. }
                 | Effect::Dropped { .. }
+                | Effect::Parked { .. }
+                | Effect::Discarded { .. }
+                | Effect::Tripped { .. }
                 | Effect::CutOff { .. }
                 | Effect::Withdrawn { .. }
                 | Effect::Drained => {}

@@ -71,6 +71,11 @@ impl Harness {
         );
         let behind = reference.count(|is| *is == Is::Behind);
         assert_eq!(snapshot.behind, behind, "behind");
+        let (letters, parked) = reference.letters();
+        assert_eq!(snapshot.dead_lettering, letters, "waiting for dead letters");
+        assert_eq!(snapshot.parked, parked, "parked");
+        let stopped = reference.is_stopped() && !reference.is_done();
+        assert_eq!(snapshot.stop.is_some(), stopped, "stopped");
         assert_eq!(plain(lane.ready()), reference.ready(), "ready");
         assert_eq!(lane.has_ready(), reference.ready().is_some(), "has ready");
         for subscriber in 1..4 {

@@ -250,14 +250,23 @@ impl Harness {
         self.compare();
     }
 
-    pub(super) fn letter(&mut self, offset: u64, stored: bool) {
+    pub(super) fn reset(&mut self) {
+        let was_open = self.lane.reset_breaker(self.now);
+        assert_eq!(was_open, self.reference.reset(self.now), "open");
+        if was_open {
+            self.world.tripped = false;
+        }
+        self.compare();
+    }
+
+    pub(super) fn letter(&mut self, offset: u64, stored: Option<bool>) {
         self.world.letters.remove(&offset);
-        let outcome = if stored {
-            DeadLetterOutcome::Stored
-        } else {
-            DeadLetterOutcome::Failed
+        let outcome = match stored {
+            Some(true) => DeadLetterOutcome::Stored,
+            Some(false) => DeadLetterOutcome::Failed,
+            None => DeadLetterOutcome::Postponed,
         };
-        if stored {
+        if stored == Some(true) {
             self.world.answered.insert(offset);
         }
         self.lane

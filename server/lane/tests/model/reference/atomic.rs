@@ -9,7 +9,7 @@ pub(super) struct Letters {
     riding: Vec<u64>,
     most: usize,
     apart: bool,
-    failing: bool,
+    pub(super) failing: bool,
     pub(super) hurry: bool,
 }
 

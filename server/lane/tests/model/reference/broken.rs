@@ -51,7 +51,7 @@ impl Reference {
         let is_late = record.late == Some(subscriber) && !seek_asked;
         let is_current = number.is_none_or(|number| number == record.deliveries);
         match record.is {
-            Is::Acked(_) | Is::Refused(..) | Is::Letter(..) | Is::Held | Is::Settled(_) => {
+            Is::Acked(_) | Is::Refused(..) | Is::Letter(..) | Is::Held(_) | Is::Settled(_) => {
                 ResumeResult::Settled
             }
             Is::Out(holder, ..) if holder == subscriber && is_current => ResumeResult::Kept,

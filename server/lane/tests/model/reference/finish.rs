@@ -96,7 +96,7 @@ impl Reference {
                     self.dispose(offset, cause);
                     all_settled &= self.route(cause) == OnReject::Drop;
                 }
-                Is::Letter(..) | Is::Held => all_settled = false,
+                Is::Letter(..) | Is::Held(_) => all_settled = false,
                 _ => break,
             }
         }

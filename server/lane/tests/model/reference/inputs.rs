@@ -41,6 +41,7 @@ impl Reference {
                         lost: 0,
                         voided: 0,
                         late: None,
+                        tries: 0,
                         over: Vec::new(),
                     };
                     self.records.insert(offset, record);
@@ -160,7 +161,10 @@ impl Reference {
             match outcome {
                 DeadLetterOutcome::Stored if self.policy.exactly_once => {}
                 DeadLetterOutcome::Stored => self.settle(offset, Outcome::Refused),
-                DeadLetterOutcome::Failed => {
+                DeadLetterOutcome::Failed if retry.is_none() && !self.policy.exactly_once => {
+                    self.unwritten(now, offset, cause);
+                }
+                DeadLetterOutcome::Failed | DeadLetterOutcome::Postponed => {
                     self.record(offset).is = Is::Letter(cause, retry.or(Some(now)));
                 }
             }
@@ -200,7 +204,13 @@ impl Reference {
         if self.life == Life::Done {
             return;
         }
-        for offset in self.offsets() {
+        // As they come due: what expires decides in this order whether it is too much.
+        let mut due = self.offsets();
+        due.sort_by_key(|offset| match self.records[offset].is {
+            Is::Out(_, _, _, Some(deadline)) => deadline,
+            _ => Time::default(),
+        });
+        for offset in due {
             let record = self.record(offset);
             if let Is::Out(holder, _, _, Some(deadline)) = record.is
                 && deadline <= now

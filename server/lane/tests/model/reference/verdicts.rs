@@ -35,7 +35,7 @@ impl Reference {
                 }
                 Some(Is::Settled(_)) => continue,
                 Some(Is::Acked(_)) => Some(Outcome::Acked),
-                Some(Is::Refused(..) | Is::Letter(..) | Is::Held) => Some(Outcome::Refused),
+                Some(Is::Refused(..) | Is::Letter(..) | Is::Held(_)) => Some(Outcome::Refused),
                 None => continue,
                 Some(_) => None,
             };

@@ -4,4 +4,5 @@ mod counts;
 mod leaving;
 mod order;
 mod slow;
+mod stopped;
 mod support;

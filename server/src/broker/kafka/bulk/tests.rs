@@ -82,10 +82,7 @@ fn refused_record_is_named_by_its_number() {
         partition: Some(1),
         ..record(b"fits")
     });
-    bulk.skip(Error {
-        kind: ErrorKind::Operator,
-        detail: "unreadable".to_owned(),
-    });
+    bulk.send_as(7, &record(&large));
     assert_eq!(
         bulk.finish(|_| {}),
         Count {
@@ -96,7 +93,7 @@ fn refused_record_is_named_by_its_number() {
     );
     let failures = bulk.take_failures();
     let numbers: Vec<_> = failures.iter().map(|failure| failure.number).collect();
-    assert_eq!(numbers, [1, 3]);
+    assert_eq!(numbers, [1, 7]);
     assert_eq!(failures[0].error.kind, ErrorKind::TooLarge);
     assert!(
         failures[0].error.detail.contains("orders"),

@@ -264,6 +264,7 @@ async fn close_revokes_commits_and_ends() {
         position: Position::new(5),
         serial: 1,
         metadata: None,
+        letters: Vec::new(),
     };
     let mut steps = Vec::new();
     loop {

@@ -2,14 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::mpsc;
+
 use ackgate_proto::v1;
 use bytes::Bytes;
 use prost::Message as _;
 
 use super::support::{Member, PATIENCE, cluster, mock, subscription};
 use crate::{
-    broker::{ErrorKind, Outgoing, Producer as _, kafka::KafkaProducer},
-    config::StartAt,
+    broker::{
+        Answers, ErrorKind, Outgoing, Placed, Producer as _, Receipt, Unwritten, Why, Write as _,
+        kafka::KafkaProducer,
+    },
+    config::{Acks, Publish, StartAt},
 };
 
 const TOPIC: &str = "dead";
@@ -121,7 +126,9 @@ async fn close_waits_for_what_is_under_way() {
     let mock = mock(TOPIC, 1);
     let producer = Arc::new(KafkaProducer::new(&cluster(&mock.bootstrap_servers()), &[]).unwrap());
     let reports: Vec<_> = (0..50).map(|_| producer.produce(outgoing(TOPIC))).collect();
-    producer.flushed(PATIENCE).await.unwrap();
+    crate::broker::Producer::flushed(&*producer, PATIENCE)
+        .await
+        .unwrap();
     for report in reports {
         report.await.unwrap();
     }
@@ -136,4 +143,84 @@ async fn dropped_producer_still_writes_what_it_accepted() {
     for report in reports {
         report.await.unwrap();
     }
+}
+
+/// Passes answers on.
+#[derive(Debug)]
+struct Heard(mpsc::Sender<(u64, Result<Placed, Unwritten>)>);
+
+impl Answers for Heard {
+    fn answer(&self, number: u64, answer: Result<Placed, Unwritten>) {
+        self.0.try_send((number, answer)).expect("there is room");
+    }
+}
+
+fn publisher(bootstrap: &str, properties: &[(&str, &str)]) -> KafkaProducer {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let publish = Publish {
+        cluster: "main".to_owned(),
+        topics: vec!["*".to_owned()],
+        reserved: Vec::new(),
+        acks: Acks::All,
+        idempotence: None,
+        max_record_bytes: 1 << 20,
+        max_in_flight_records: 100,
+        max_in_flight_bytes: 1 << 20,
+        producer_properties: properties.iter().map(owned).collect(),
+    };
+    let within = Duration::from_secs(30);
+    KafkaProducer::publishing(&cluster(bootstrap), &publish, Acks::All, true, within).unwrap()
+}
+
+#[tokio::test]
+async fn receipts_are_answered_by_their_numbers() {
+    let mock = mock(TOPIC, 2);
+    let producer = publisher(&mock.bootstrap_servers(), &[]);
+    let (answers, mut heard) = mpsc::channel(100);
+    let to: Arc<dyn Answers> = Arc::new(Heard(answers));
+    for (number, partition) in [(0, 0), (1, 1), (2, 0), (3, 7)] {
+        let record = Outgoing {
+            partition: Some(partition),
+            ..outgoing(TOPIC)
+        };
+        let receipt = Receipt::new(Arc::clone(&to), number);
+        producer.enqueue(&record, receipt).expect("there is room");
+    }
+    let receipt = Receipt::new(Arc::clone(&to), 4);
+    producer
+        .enqueue(&outgoing("a\0b"), receipt)
+        .expect("there is room");
+    let mut found = std::collections::BTreeMap::new();
+    while found.len() < 5 {
+        let answer = tokio::time::timeout(PATIENCE, heard.recv()).await;
+        let (number, answer) = answer.expect("in time").expect("an answer");
+        let answer = answer.map(|it| (it.partition, it.offset));
+        let former = found.insert(number, answer.map_err(|it| it.why));
+        assert_eq!(former, None, "{number} was answered twice");
+    }
+    let expected = [
+        (0, Ok((0, 0))),
+        (1, Ok((1, 0))),
+        (2, Ok((0, 1))),
+        (3, Err(Why::NotFound)),
+        (4, Err(Why::Refused)),
+    ];
+    assert_eq!(found, std::collections::BTreeMap::from(expected));
+}
+
+#[tokio::test]
+async fn full_queue_gives_the_receipt_back() {
+    // Nobody listens there, so nothing leaves the queue.
+    let producer = publisher("127.0.0.1:9", &[("queue.buffering.max.messages", "1")]);
+    let (answers, mut heard) = mpsc::channel(100);
+    let to: Arc<dyn Answers> = Arc::new(Heard(answers));
+    let receipt = |number| Receipt::new(Arc::clone(&to), number);
+    producer
+        .enqueue(&outgoing(TOPIC), receipt(0))
+        .expect("there is room");
+    let back = producer.enqueue(&outgoing(TOPIC), receipt(1)).unwrap_err();
+    assert!(heard.try_recv().is_err(), "nobody has an answer yet");
+    drop(back);
+    let (number, answer) = heard.try_recv().expect("a dropped receipt answers");
+    assert_eq!((number, answer.unwrap_err().why), (1, Why::TimedOut));
 }

@@ -263,6 +263,7 @@ async fn metadata_that_is_too_large_is_told_of_its_lane_alone() {
             position: Position::new(7),
             serial: 1,
             metadata: Some(text.as_str().into()),
+            letters: Vec::new(),
         })
         .collect();
     member.consumer.commit(commits);

@@ -36,6 +36,7 @@ async fn give_up(member: &mut Member, count: usize, position: u64) -> Option<Vec
                     position: Position::new(position),
                     serial: 1,
                     metadata: None,
+                    letters: Vec::new(),
                 });
                 reply.send(commits.collect()).unwrap();
             }

@@ -65,6 +65,8 @@ pub(in crate::broker::kafka) fn subscription(
             backoff,
             on_reject: OnReject::DeadLetter,
             dead_letter_backoff: backoff,
+            on_unwritten: ackgate_lane::OnUnwritten::Block,
+            breaker: ackgate_lane::Breaker::default(),
             window: Window {
                 records: 2000,
                 span: 10_000,
@@ -318,6 +320,7 @@ impl Member {
             position: Position::new(position),
             serial: position,
             metadata: metadata.map(Into::into),
+            letters: Vec::new(),
         };
         self.consumer.commit(vec![asked.clone()]);
         self.until(|event| match event {

@@ -137,6 +137,7 @@ async fn commit_sizes(member: &mut Member, lanes: &[Assigned]) -> Vec<Option<Err
         position: Position::new(7),
         serial: 1,
         metadata: Some((*text).into()),
+        letters: Vec::new(),
     });
     member.consumer.commit(commits.collect());
     let mut answers = Vec::new();

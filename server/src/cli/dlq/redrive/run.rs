@@ -146,9 +146,10 @@ fn words(error: &Error, retry_topic: &str) -> String {
             "another redrive into {retry_topic} has begun and goes on; what is counted here is \
              there, and it will not be put back twice"
         ),
-        ErrorKind::Transient | ErrorKind::TooLarge | ErrorKind::Operator => {
-            format!("{error}; run it again to go on")
-        }
+        ErrorKind::Transient
+        | ErrorKind::TooLarge
+        | ErrorKind::LetterTooLarge(_)
+        | ErrorKind::Operator => format!("{error}; run it again to go on"),
     }
 }
 

@@ -38,6 +38,7 @@ impl Run {
     }
 
     pub(super) async fn carry_out(&self, commits: Vec<Commit>) {
+        let is_atomic = self.cluster.plan.is_atomic();
         let (takes, fails, heard) = {
             let mut state = self.cluster.state.lock();
             let weather = state.weather.clone();
@@ -50,10 +51,13 @@ impl Run {
         for commit in &commits {
             let result = if fails && heard {
                 Err(transient("as the dice fell"))
+            } else if let Some(refusal) = self.cluster.refusal(commit) {
+                Err(refusal)
             } else {
                 let most = self.cluster.plan.metadata;
                 let done = self.cluster.state.lock().commit(self.id, commit, most);
                 if let Ok(partition) = done {
+                    self.cluster.store(self.gateway, commit);
                     self.cluster.history.push(Seen::Committed {
                         gateway: self.gateway,
                         lane: commit.generation.0,
@@ -62,11 +66,11 @@ impl Run {
                         settled: settled(
                             map_of(commit.metadata.as_deref(), commit.position.get()).as_ref(),
                         ),
-                        told: heard,
+                        told: heard || is_atomic,
                     });
                 }
                 match done {
-                    Ok(_) if !heard => Err(transient("the answer got lost")),
+                    Ok(_) if !heard && !is_atomic => Err(transient("the answer got lost")),
                     Ok(_) => Ok(()),
                     Err(error) => Err(error),
                 }
@@ -74,6 +78,12 @@ impl Run {
             results.push(result);
         }
         tokio::time::sleep(takes / 2).await;
+        if is_atomic && !heard {
+            // The adapter asks the group until it hears what became of it.
+            let doubt = self.cluster.state.lock().dice.ms(0, 10_000);
+            tokio::time::sleep(doubt).await;
+            while !self.cluster.reach(REQUEST_TIMEOUT).await {}
+        }
         self.answer(commits, |index| results[index].clone());
     }
 

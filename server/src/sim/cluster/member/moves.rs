@@ -152,19 +152,29 @@ impl Run {
                 Ok(commits) => break commits,
                 Err(TryRecvError::Disconnected) => break Vec::new(),
                 Err(TryRecvError::Empty) if Instant::now() >= deadline => break Vec::new(),
-                Err(TryRecvError::Empty) => tokio::time::sleep(LOOK).await,
+                Err(TryRecvError::Empty) => {
+                    if self.cluster.plan.is_atomic() {
+                        // Commits go on meanwhile, and the drain waits for their answers.
+                        self.tell_answers(events).await;
+                    }
+                    tokio::time::sleep(LOOK).await;
+                }
             }
         };
         if !lost {
             self.commit_last(&generations, last).await;
         }
         // Answers of the last commits come before the lanes' end.
+        self.tell_answers(events).await;
+        self.let_go(&generations);
+        drop(events.send(Event::Revoked(generations)).await);
+    }
+
+    async fn tell_answers(&self, events: &mpsc::Sender<Event>) {
         let answers = self.look(|member| std::mem::take(&mut member.answers));
         for answer in answers.unwrap_or_default() {
             drop(events.send(answer).await);
         }
-        self.let_go(&generations);
-        drop(events.send(Event::Revoked(generations)).await);
     }
 
     /// One request at a time, so that an earlier position cannot come later.

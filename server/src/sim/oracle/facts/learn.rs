@@ -46,6 +46,9 @@ impl Facts<'_> {
                 self.committed.insert(*partition, *position);
                 self.reset.insert(*partition);
                 self.durable.retain(|(of, _), _| of != partition);
+                // What lies above comes again, and so may its dead letter.
+                self.stored
+                    .retain(|(of, offset)| of != partition || offset < position);
             }
             Event::Committed {
                 partition,
@@ -90,6 +93,11 @@ impl Facts<'_> {
                 for out in self.out.values_mut() {
                     out.retain(|(of, _), _| of != lane_id);
                 }
+            }
+            Event::LetterStored {
+                partition, offset, ..
+            } => {
+                self.stored.insert((*partition, *offset));
             }
             Event::LetterAnswered {
                 gateway,

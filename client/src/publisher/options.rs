@@ -1,0 +1,259 @@
+//! [`PublisherBuilder`]: how to publish, checked before anything is sent.
+
+use std::time::Duration;
+
+use ackgate_proto::v1;
+use tonic::transport::Endpoint;
+
+use super::{Publisher, ledger::Amount};
+use crate::{
+    Error,
+    options::{check, endpoint, wire_duration},
+    tries::Retry,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// Times that the protocol allows for a record.
+const TIMEOUTS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(300);
+
+/// Longest time that records may wait for others.
+const MAX_LINGER: Duration = Duration::from_secs(10);
+
+/// Which brokers must have a record before it counts as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Acks {
+    /// As the gateway's configuration has it: all, unless it says otherwise.
+    #[default]
+    Configured,
+    /// All in-sync replicas of its partition.
+    All,
+    /// The partition's leader alone: lost with it, if it dies before a replica has it.
+    Leader,
+    /// None: [`Written`](crate::Written) says that the record was sent, and has no offset.
+    None,
+}
+
+/// Options of a [`Publisher`]; made by [`Publisher::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `connect`"]
+pub struct PublisherBuilder {
+    address: String,
+    cluster: String,
+    acks: Acks,
+    idempotence: Option<bool>,
+    timeout: Option<Duration>,
+    in_flight: Amount,
+    linger: Duration,
+    retry_unanswered: bool,
+    windows: (u32, u32),
+    keepalive: (Duration, Duration),
+    retry: Retry,
+    open_timeout: Duration,
+}
+
+impl PublisherBuilder {
+    pub(super) fn new(address: String) -> Self {
+        Self {
+            address,
+            cluster: String::new(),
+            acks: Acks::Configured,
+            idempotence: None,
+            timeout: None,
+            in_flight: Amount {
+                records: 10_000,
+                bytes: 32 << 20,
+            },
+            linger: Duration::ZERO,
+            retry_unanswered: false,
+            windows: (4 << 20, 8 << 20),
+            keepalive: (Duration::from_secs(20), Duration::from_secs(10)),
+            retry: Retry::default(),
+            open_timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// Names the cluster in the gateway's configuration. Without it: the one that takes
+    /// records, if there is only one.
+    pub fn cluster(mut self, name: impl Into<String>) -> Self {
+        self.cluster = name.into();
+        self
+    }
+
+    /// Sets which brokers must have a record before it counts as written.
+    pub const fn acks(mut self, acks: Acks) -> Self {
+        self.acks = acks;
+        self
+    }
+
+    /// Sets whether the gateway's own retries can never write a record twice, which needs
+    /// acks of all. Without it, they cannot with acks of all, and can with others. A record
+    /// that is sent twice, as with [`retry_unanswered`](Self::retry_unanswered), is two
+    /// records all the same.
+    pub const fn idempotence(mut self, idempotence: bool) -> Self {
+        self.idempotence = Some(idempotence);
+        self
+    }
+
+    /// Sets the time for each record from when the gateway takes it to Kafka's answer,
+    /// 100 ms to 5 min; default 30 s. The time until the gateway takes it, as while there is
+    /// no connection, is not in it.
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the most that may be sent and not answered at any time: 1 to 1,000,000 records
+    /// (default 10,000) and 1 byte to 1 GiB of keys, values and headers (default 32 MiB).
+    /// The gateway's own limits hold too. Beyond either, [`Publisher::send`] waits. This is
+    /// also the bound of the publisher's memory, but for what messages add to records; one
+    /// record that is larger goes alone.
+    pub const fn max_in_flight(mut self, records: u32, bytes: u64) -> Self {
+        self.in_flight = Amount {
+            records: records as u64,
+            bytes,
+        };
+        self
+    }
+
+    /// Sets how long a record may wait for others to share a message with, up to 10 s; by
+    /// default none waits. Records gather by themselves while earlier ones are on their
+    /// way, so this helps only a slow trickle over an expensive network.
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Sets what becomes of records whose answer was lost with their stream. By default they
+    /// are answered as [`NotWrittenKind::Unknown`](crate::NotWrittenKind::Unknown). With
+    /// `true` the next stream sends them again, before all others: every record is then
+    /// written **at least once, maybe twice**. Records that no stream was given yet always
+    /// go to the next one.
+    pub const fn retry_unanswered(mut self, retry: bool) -> Self {
+        self.retry_unanswered = retry;
+        self
+    }
+
+    /// Sets the HTTP/2 windows in bytes: of the stream (default 4 MiB) and of the
+    /// connection (default 8 MiB).
+    pub const fn windows(mut self, stream: u32, connection: u32) -> Self {
+        self.windows = (stream, connection);
+        self
+    }
+
+    /// Sets how often the connection is probed while it is quiet (default 20 s) and
+    /// how long an answer may take (default 10 s).
+    pub const fn keepalive(mut self, interval: Duration, timeout: Duration) -> Self {
+        self.keepalive = (interval, timeout);
+        self
+    }
+
+    /// Sets the delay before the first reconnect (default 100 ms) and its limit
+    /// (default 10 s): it doubles each time, and up to as much again is added at random.
+    pub const fn backoff(mut self, initial: Duration, max: Duration) -> Self {
+        (self.retry.initial, self.retry.max) = (initial, max);
+        self
+    }
+
+    /// Gives up after this many retries in a row; without it, never: records wait until a
+    /// gateway comes, or until [`Publisher::close`].
+    pub const fn max_retries(mut self, retries: u32) -> Self {
+        self.retry.limit = Some(retries);
+        self
+    }
+
+    /// Sets how long connecting, and then opening the stream, may each take; default 10 s.
+    pub const fn open_timeout(mut self, timeout: Duration) -> Self {
+        self.open_timeout = timeout;
+        self
+    }
+
+    /// Connects and waits until the gateway has opened the stream, retrying with backoff
+    /// as later reconnects do.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range, what the gateway answers if
+    /// trying again would not help, and [`Error::GaveUp`] after
+    /// [`max_retries`](Self::max_retries).
+    pub async fn connect(self) -> Result<Publisher, Error> {
+        let endpoint = self.checked()?;
+        Publisher::start(self, endpoint).await
+    }
+
+    fn checked(&self) -> Result<Endpoint, Error> {
+        check(
+            self.timeout.is_none_or(|it| TIMEOUTS.contains(&it)),
+            "timeout",
+            "100 ms to 5 min",
+        )?;
+        check(
+            (1..=1_000_000).contains(&self.in_flight.records)
+                && (1..=GIB).contains(&self.in_flight.bytes),
+            "max_in_flight",
+            "1 to 1,000,000 records and 1 byte to 1 GiB",
+        )?;
+        check(self.linger <= MAX_LINGER, "linger", "at most 10 s")?;
+        let other_acks = matches!(self.acks, Acks::Leader | Acks::None);
+        check(
+            !(self.idempotence == Some(true) && other_acks),
+            "idempotence",
+            "needs acks of all",
+        )?;
+        check(
+            !self.retry.initial.is_zero() && self.retry.initial <= self.retry.max,
+            "backoff",
+            "the first delay must be above 0 and not above the longest",
+        )?;
+        endpoint(
+            &self.address,
+            self.open_timeout,
+            self.windows,
+            self.keepalive,
+        )
+    }
+
+    pub(super) fn open(&self) -> v1::PublishOptions {
+        let acks = match self.acks {
+            Acks::Configured => v1::Acks::Unspecified,
+            Acks::All => v1::Acks::All,
+            Acks::Leader => v1::Acks::Leader,
+            Acks::None => v1::Acks::None,
+        };
+        v1::PublishOptions {
+            cluster: self.cluster.clone(),
+            acks: acks.into(),
+            idempotence: self.idempotence,
+            timeout: self.timeout.map(wire_duration),
+        }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) const fn in_flight(&self) -> Amount {
+        self.in_flight
+    }
+
+    pub(super) const fn linger_time(&self) -> Duration {
+        self.linger
+    }
+
+    pub(super) const fn sends_again(&self) -> bool {
+        self.retry_unanswered
+    }
+
+    pub(super) const fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    pub(super) const fn open_time(&self) -> Duration {
+        self.open_timeout
+    }
+
+    /// The time for a record, if the gateway does not say.
+    pub(super) fn record_time(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(30))
+    }
+}

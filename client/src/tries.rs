@@ -1,0 +1,108 @@
+//! Failures in a row: how far apart tries are, and when there are no more of them.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+
+use crate::Error;
+
+/// Longest wait that a gateway can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// How to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Retry {
+    /// Delay before the first retry.
+    pub(crate) initial: Duration,
+    /// Longest delay.
+    pub(crate) max: Duration,
+    /// Retries in a row; `None`: as many as it takes.
+    pub(crate) limit: Option<u32>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(100),
+            max: Duration::from_secs(10),
+            limit: None,
+        }
+    }
+}
+
+impl Retry {
+    fn delays(self) -> ExponentialBackoff {
+        ExponentialBuilder::default()
+            .with_jitter()
+            .with_min_delay(self.initial)
+            .with_max_delay(self.max)
+            .without_max_times()
+            .build()
+    }
+}
+
+/// Counts failures in a row and spaces them out.
+pub(crate) struct Tries {
+    retry: Retry,
+    /// Who tries, for the log.
+    who: &'static str,
+    delays: ExponentialBackoff,
+    failures: u32,
+    /// What the last one was, as it was logged: a refusal that goes on is told once.
+    noted: String,
+}
+
+impl Tries {
+    pub(crate) fn new(retry: Retry, who: &'static str) -> Self {
+        Self {
+            retry,
+            who,
+            delays: retry.delays(),
+            failures: 0,
+            noted: String::new(),
+        }
+    }
+
+    pub(crate) fn after_success(&mut self) -> Duration {
+        self.delays = self.retry.delays();
+        self.failures = 0;
+        self.delay()
+    }
+
+    pub(crate) fn after_failure(&mut self, error: &Error, useful: bool) -> Option<Duration> {
+        if useful {
+            self.after_success();
+        }
+        if self.retry.limit.is_some_and(|max| self.failures >= max) {
+            return None;
+        }
+        self.failures = self.failures.saturating_add(1);
+        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+        Some(self.delay().max(asked))
+    }
+
+    /// What to say when there are no more of them.
+    pub(crate) fn gave_up(&self, error: Error) -> Error {
+        Error::GaveUp {
+            retries: self.failures,
+            last: Box::new(error),
+        }
+    }
+
+    /// Logs why there is another try.
+    pub(crate) fn note(&mut self, error: &Error, delay: Duration, was_open: bool) {
+        let (error, who) = (error.to_string(), self.who);
+        if was_open {
+            tracing::warn!(error, ?delay, "{who}: stream lost, connecting again");
+        } else if error == self.noted {
+            tracing::debug!(error, ?delay, "{who}: still no stream, trying again");
+        } else {
+            tracing::warn!(error, ?delay, "{who}: no stream, trying again");
+        }
+        self.noted = error;
+    }
+
+    fn delay(&mut self) -> Duration {
+        self.delays.next().unwrap_or(self.retry.max)
+    }
+}

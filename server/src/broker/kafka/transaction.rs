@@ -1,0 +1,549 @@
+//! Commits through transactions: positions, and the dead letters that go with them.
+//!
+//! All calls block, so all of this runs on the committer's thread. One producer per
+//! consumer is enough: the group's own member and generation travel with the offsets, so
+//! a member that was put out cannot commit, whatever producer it has (KIP-447).
+//!
+//! Invariant: a commit is answered with success if and only if Kafka has it and its
+//! letters. Where an error leaves that open, the group is asked once nothing of the
+//! former producer can be under way; until it answers nothing is said.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    ClientConfig, Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata},
+    error::{KafkaError, RDKafkaErrorCode},
+    producer::Producer as _,
+};
+use tracing::{debug, warn};
+
+use super::{
+    commit::{Answer, Placed, list_of, size},
+    destination, error as errors,
+    guard::guarded,
+    producer::{Client, create, enqueue, refusal},
+    rebalance::Context,
+};
+use crate::{
+    broker::{self, Error, ErrorKind, Outgoing},
+    fail,
+};
+
+/// For one call; in between it is looked whether anybody still waits.
+const CALL: Duration = Duration::from_secs(5);
+
+/// Partitions can be added: their number counts for this long.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Between calls that fail at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Letters of one transaction, over all lanes. A lane gives at most 256 to a commit, and
+/// one commit always goes whole.
+const LETTERS: usize = 1024;
+
+/// How the transactions of a subscription are made.
+#[derive(Clone)]
+pub(super) struct Settings {
+    /// Of the producer.
+    pub(super) config: ClientConfig,
+    /// After which Kafka aborts a transaction of which it hears nothing.
+    pub(super) timeout: Duration,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The settings hold secrets.
+        f.debug_struct("Settings")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes the transactions of one consumer.
+pub(super) struct Transactor {
+    settings: Settings,
+    /// Nobody waits for answers any more.
+    over: Arc<AtomicBool>,
+    producer: Option<Client>,
+    /// It has its epoch: nothing of a former producer of its id is under way.
+    ready: bool,
+    /// The largest metadata that the brokers have taken.
+    accepted: usize,
+    places: Places,
+}
+
+/// Why a transaction was not committed.
+enum Trouble {
+    /// Kafka has none of it.
+    Nothing(Error),
+    /// Kafka has none of it, and these commits, by index, were why.
+    Letters(BTreeMap<usize, Error>),
+    /// Nobody knows.
+    Unknown(Error),
+}
+
+impl Transactor {
+    pub(super) fn new(settings: Settings, over: Arc<AtomicBool>) -> Self {
+        Self {
+            settings,
+            over,
+            producer: None,
+            ready: false,
+            accepted: 0,
+            places: Places::default(),
+        }
+    }
+
+    /// Ends what a predecessor of the same id has left open, as soon as the cluster can
+    /// be reached: until then nobody learns where its lanes begin.
+    pub(super) fn begin(&mut self) {
+        if let Err(error) = self.ready(Instant::now() + self.settings.timeout) {
+            debug!(%error, "transactions cannot be begun yet");
+        }
+    }
+
+    /// Makes `commits` from the member that `group` is. What is not known when nobody
+    /// waits any more is not answered.
+    pub(super) fn run(
+        &mut self,
+        consumer: &BaseConsumer<Context>,
+        group: &ConsumerGroupMetadata,
+        mut commits: Vec<Placed>,
+    ) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(commits.len());
+        // Nothing else waits for letters, and a size that no broker has taken yet goes
+        // alone first: errors tell of a whole transaction.
+        commits.sort_by_key(|(commit, _)| (size(commit), !commit.letters.is_empty()));
+        while let Some(large) = commits.pop_if(|(commit, _)| size(commit) > self.accepted) {
+            let size = size(&large.0);
+            let before = answers.len();
+            self.make(consumer, group, vec![large], &mut answers);
+            match answers.get(before).map(|(_, result)| result) {
+                Some(Ok(())) => self.accepted = size,
+                Some(Err(error)) if error.kind != ErrorKind::Transient => {}
+                // Nothing is known of the others' sizes; all are asked for again.
+                Some(Err(error)) => {
+                    let error = error.clone();
+                    answers.extend(commits.drain(..).map(|of| (of.0, Err(error.clone()))));
+                }
+                None => return answers,
+            }
+        }
+        let (letters, bare): (Vec<_>, Vec<_>) = commits
+            .into_iter()
+            .partition(|(commit, _)| !commit.letters.is_empty());
+        let mut groups = vec![bare];
+        let mut room = 0;
+        for placed in letters {
+            let count = placed.0.letters.len();
+            match groups.last_mut().filter(|_| count <= room) {
+                Some(group) => group.push(placed),
+                None => {
+                    groups.push(vec![placed]);
+                    room = LETTERS;
+                }
+            }
+            room = room.saturating_sub(count);
+        }
+        for commits in groups {
+            self.make(consumer, group, commits, &mut answers);
+        }
+        answers
+    }
+
+    /// Makes `commits` in one transaction, without those whose letters are refused.
+    fn make(
+        &mut self,
+        consumer: &BaseConsumer<Context>,
+        group: &ConsumerGroupMetadata,
+        mut commits: Vec<Placed>,
+        answers: &mut Vec<Answer>,
+    ) {
+        while !commits.is_empty() {
+            let error = match self.transact(group, &commits) {
+                Ok(()) => {
+                    answers.extend(commits.into_iter().map(|(commit, _)| (commit, Ok(()))));
+                    return;
+                }
+                Err(Trouble::Letters(mut refused)) => {
+                    let mut rest = Vec::with_capacity(commits.len());
+                    for (index, placed) in commits.into_iter().enumerate() {
+                        match refused.remove(&index) {
+                            Some(error) => answers.push((placed.0, Err(error))),
+                            None => rest.push(placed),
+                        }
+                    }
+                    commits = rest;
+                    continue;
+                }
+                Err(Trouble::Nothing(error)) => error,
+                Err(Trouble::Unknown(error)) => {
+                    warn!(%error, "it is not known whether a transaction was committed");
+                    answers.extend(self.find_out(consumer, commits, &error));
+                    return;
+                }
+            };
+            answers.extend(commits.drain(..).map(|of| (of.0, Err(error.clone()))));
+        }
+    }
+
+    fn transact(&mut self, group: &ConsumerGroupMetadata, of: &[Placed]) -> Result<(), Trouble> {
+        let end = Instant::now() + self.settings.timeout;
+        let list = list_of(of).map_err(Trouble::Nothing)?;
+        let producer = self.ready(end).map_err(Trouble::Nothing)?;
+        if let Err(error) = producer.begin_transaction() {
+            self.discard();
+            return Err(Trouble::Nothing(errors::mapped(&error, "transaction")));
+        }
+        fail::point("transaction.begun");
+        if let Err(trouble) = self.prepare(&producer, group, of, &list, end) {
+            self.abort(&producer);
+            return Err(trouble);
+        }
+        fail::point("transaction.committing");
+        let committed = self.insist(end + CALL, || producer.commit_transaction(CALL));
+        fail::point("transaction.committed");
+        committed.map_err(|error| {
+            // Whatever it says: the request may have got there.
+            self.discard();
+            Trouble::Unknown(errors::mapped(&error, "end of a transaction"))
+        })
+    }
+
+    /// Everything up to the point from which on it may be committed.
+    fn prepare(
+        &mut self,
+        producer: &Client,
+        group: &ConsumerGroupMetadata,
+        of: &[Placed],
+        list: &TopicPartitionList,
+        end: Instant,
+    ) -> Result<(), Trouble> {
+        self.write(producer, of, end)?;
+        fail::point("transaction.produced");
+        let sent = self.insist(end, || {
+            producer.send_offsets_to_transaction(list, group, CALL)
+        });
+        sent.map_err(|error| Trouble::Nothing(errors::mapped(&error, "transactional commit")))?;
+        fail::point("transaction.offsets-sent");
+        Ok(())
+    }
+
+    /// Writes the letters and waits for Kafka's word on each.
+    fn write(&mut self, producer: &Client, of: &[Placed], end: Instant) -> Result<(), Trouble> {
+        let mut written = Vec::new();
+        let mut refused = Refused::default();
+        for (index, (commit, _)) in of.iter().enumerate() {
+            for (number, letter) in commit.letters.iter().enumerate() {
+                let letter = match self.places.place(producer, letter) {
+                    Ok(letter) => letter,
+                    Err(error) => {
+                        refused.note(index, number, error, false);
+                        continue;
+                    }
+                };
+                let queued = self.until(end, || match enqueue(producer, &letter) {
+                    Err(error) if is(&error, RDKafkaErrorCode::QueueFull) => None,
+                    result => Some(result),
+                });
+                match queued {
+                    Some(Ok(delivery)) => written.push((index, number, delivery)),
+                    Some(Err(error)) => {
+                        let error = refusal(&error, &letter.topic);
+                        refused.note(index, number, error, false);
+                    }
+                    None => {
+                        let why = "the queue of the dead letters' producer is full";
+                        return Err(Trouble::Nothing(errors::transient(why)));
+                    }
+                }
+            }
+        }
+        if written.is_empty() && refused.is_empty() {
+            return Ok(());
+        }
+        // Each has its answer by then: it is given up before.
+        let left = end.saturating_duration_since(Instant::now());
+        if producer.flush(left + PAUSE).is_err() {
+            let why = "dead letters have no answer from Kafka yet";
+            return Err(Trouble::Nothing(errors::transient(why)));
+        }
+        for (index, number, delivery) in written {
+            let topic = of
+                .get(index)
+                .and_then(|(commit, _)| commit.letters.get(number))
+                .map_or("", |letter| letter.topic.as_str());
+            match delivery.blocking_recv() {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    // One that failed takes the others along.
+                    let along = is(&error, RDKafkaErrorCode::PurgeQueue)
+                        || is(&error, RDKafkaErrorCode::PurgeInflight);
+                    refused.note(index, number, refusal(&error, topic), along);
+                }
+                Err(_) => {
+                    let why = "the producer was closed before Kafka answered";
+                    refused.note(index, number, errors::transient(why), true);
+                }
+            }
+        }
+        refused.verdict()
+    }
+
+    /// A producer that may begin a transaction.
+    fn ready(&mut self, end: Instant) -> Result<Client, Error> {
+        let producer = match &self.producer {
+            Some(producer) => Arc::clone(producer),
+            None => {
+                let made = create(&self.settings.config)
+                    .map_err(|error| errors::mapped(&error, "producer of dead letters"))?;
+                self.ready = false;
+                Arc::clone(self.producer.insert(made))
+            }
+        };
+        if !self.ready {
+            let begun = self.insist(end, || producer.init_transactions(CALL));
+            if let Err(error) = begun {
+                if !is_retriable(&error) {
+                    self.discard();
+                }
+                return Err(errors::mapped(&error, "start of transactions"));
+            }
+            self.ready = true;
+        }
+        Ok(producer)
+    }
+
+    /// Ends a transaction of which nothing may become visible.
+    fn abort(&mut self, producer: &Client) {
+        let end = Instant::now() + self.settings.timeout;
+        if let Err(error) = self.insist(end, || producer.abort_transaction(CALL)) {
+            // The next producer of this id ends it.
+            debug!(%error, "a transaction could not be aborted");
+            self.discard();
+        }
+    }
+
+    /// Gives the producer up: another one of its id takes its place.
+    fn discard(&mut self) {
+        self.ready = false;
+        let Some(former) = self.producer.take() else {
+            return;
+        };
+        // It may take its time, and may run on a thread that nobody waits for.
+        let spawned = thread::Builder::new()
+            .name("kafka-drop".to_owned())
+            .spawn(move || drop(former));
+        if let Err(error) = spawned {
+            warn!(%error, "a producer was dropped in place: there is no thread for it");
+        }
+    }
+
+    /// Asks the group what became of `commits`: a lane never asks for what is committed
+    /// already, so its position and metadata are there if and only if its commit is.
+    fn find_out(
+        &mut self,
+        consumer: &BaseConsumer<Context>,
+        commits: Vec<Placed>,
+        error: &Error,
+    ) -> Vec<Answer> {
+        loop {
+            if self.over.load(Ordering::Acquire) {
+                return Vec::new();
+            }
+            // Once there is another producer of the id, Kafka has ended whatever the
+            // former one began.
+            let ready = self.ready(Instant::now() + CALL);
+            match ready.and_then(|_| committed(consumer, &commits)) {
+                Ok(found) => {
+                    let known = commits.into_iter().zip(found);
+                    return known
+                        .map(|((commit, _), is_there)| {
+                            let result = if is_there { Ok(()) } else { Err(error.clone()) };
+                            (commit, result)
+                        })
+                        .collect();
+                }
+                Err(error) => debug!(%error, "the outcome of a transaction is asked for again"),
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Repeats a call that may be repeated, until `end` or nobody waits.
+    fn insist(
+        &self,
+        end: Instant,
+        mut call: impl FnMut() -> Result<(), KafkaError>,
+    ) -> Result<(), KafkaError> {
+        loop {
+            let result = call();
+            match &result {
+                Err(error)
+                    if is_retriable(error)
+                        && Instant::now() < end
+                        && !self.over.load(Ordering::Acquire) =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                Ok(()) | Err(_) => return result,
+            }
+        }
+    }
+
+    /// What `look` finds, until `end` or nobody waits.
+    fn until<T>(&self, end: Instant, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            let found = look();
+            let is_over = Instant::now() >= end || self.over.load(Ordering::Acquire);
+            if found.is_some() || is_over {
+                return found;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl fmt::Debug for Transactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transactor")
+            .field("ready", &self.ready)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many partitions topics have.
+#[derive(Debug, Default)]
+struct Places(BTreeMap<String, (u32, Instant)>);
+
+impl Places {
+    /// The letter, in a partition that its topic has.
+    fn place(&mut self, producer: &Client, letter: &Outgoing) -> Result<Outgoing, Error> {
+        let mut letter = letter.clone();
+        let Some(partition) = letter.partition else {
+            return Ok(letter);
+        };
+        let known = self.0.get(&letter.topic);
+        let count = match known.filter(|(_, asked)| asked.elapsed() < FRESH) {
+            Some((count, _)) => *count,
+            None => {
+                let count = destination::count(producer, &letter.topic)?;
+                self.0.insert(letter.topic.clone(), (count, Instant::now()));
+                count
+            }
+        };
+        letter.partition = Some(broker::modulo(partition, count));
+        Ok(letter)
+    }
+}
+
+/// Letters that were refused, by the index of their commit.
+#[derive(Default)]
+struct Refused {
+    /// For reasons of their own.
+    own: BTreeMap<usize, Error>,
+    /// Because others were.
+    along: Option<Error>,
+}
+
+impl Refused {
+    fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.along.is_none()
+    }
+
+    fn note(&mut self, index: usize, number: usize, mut error: Error, along: bool) {
+        if along {
+            self.along.get_or_insert(error);
+            return;
+        }
+        if error.kind == ErrorKind::TooLarge {
+            error.kind = ErrorKind::LetterTooLarge(number);
+        }
+        self.own.entry(index).or_insert(error);
+    }
+
+    fn verdict(self) -> Result<(), Trouble> {
+        match self.along {
+            _ if !self.own.is_empty() => Err(Trouble::Letters(self.own)),
+            Some(error) => Err(Trouble::Nothing(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether each of `commits` is what the group has committed.
+fn committed(consumer: &BaseConsumer<Context>, commits: &[Placed]) -> Result<Vec<bool>, Error> {
+    let mapped = |error: KafkaError| errors::mapped(&error, "look-up of committed positions");
+    let mut wanted = TopicPartitionList::with_capacity(commits.len());
+    for (_, partition) in commits {
+        wanted.add_partition(&partition.topic, partition.partition);
+    }
+    let found = consumer.committed_offsets(wanted, CALL).map_err(mapped)?;
+    commits
+        .iter()
+        .map(|(commit, partition)| {
+            let Some(element) = found.find_partition(&partition.topic, partition.partition) else {
+                return Err(errors::transient("a partition is missing in the answer"));
+            };
+            // Also while a transaction is open: then there is no telling yet.
+            element.error().map_err(mapped)?;
+            let offset = i64::try_from(commit.position.get()).unwrap_or(i64::MAX);
+            let text = commit.metadata.as_deref().unwrap_or_default();
+            // rdkafka panics at bytes that are not UTF-8, which nobody here has written.
+            let is_same = guarded(|| element.metadata() == text).unwrap_or_default();
+            Ok(element.offset() == Offset::Offset(offset) && is_same)
+        })
+        .collect()
+}
+
+fn is(error: &KafkaError, code: RDKafkaErrorCode) -> bool {
+    error.rdkafka_error_code() == Some(code)
+}
+
+fn is_retriable(error: &KafkaError) -> bool {
+    match error {
+        KafkaError::Transaction(error) => error.is_retriable(),
+        // rdkafka's flush before the commit.
+        KafkaError::Flush(code) => *code == RDKafkaErrorCode::OperationTimedOut,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn too_large() -> Error {
+        Error {
+            kind: ErrorKind::TooLarge,
+            detail: "too large".to_owned(),
+        }
+    }
+
+    #[test]
+    fn letters_that_were_refused_for_others_sake_are_not_blamed() {
+        let mut refused = Refused::default();
+        refused.note(0, 1, errors::transient("purged"), true);
+        refused.note(2, 3, too_large(), false);
+        refused.note(2, 4, errors::transient("later"), false);
+        let Err(Trouble::Letters(why)) = refused.verdict() else {
+            panic!("one is to blame");
+        };
+        assert_eq!(why.keys().collect::<Vec<_>>(), [&2]);
+        assert_eq!(why[&2].kind, ErrorKind::LetterTooLarge(3));
+        let mut refused = Refused::default();
+        refused.note(0, 1, errors::transient("purged"), true);
+        assert!(matches!(refused.verdict(), Err(Trouble::Nothing(_))));
+    }
+}

@@ -46,12 +46,13 @@ impl Fake {
         self.values.lock().clone()
     }
 
-    /// Confirms the record that has waited at this place of the queue.
+    /// Confirms the record that has waited at this place of the queue: at the offset that
+    /// is its value.
     fn confirm(&self, at: usize) {
-        let (_, receipt) = self.queue.lock().remove(at).expect("a record waits there");
+        let (record, receipt) = self.queue.lock().remove(at).expect("a record waits there");
         receipt.answer(Ok(Placed {
             partition: 0,
-            offset: 7,
+            offset: value_of(&record).parse().unwrap_or(-1),
         }));
     }
 
@@ -67,9 +68,7 @@ impl Write for Fake {
         if *self.is_full.lock() {
             return Err(receipt);
         }
-        let value = record.value.as_deref().unwrap_or_default();
-        let value = String::from_utf8_lossy(value).trim().to_owned();
-        self.values.lock().push(value);
+        self.values.lock().push(value_of(record));
         self.queue.lock().push_back((record.clone(), receipt));
         Ok(())
     }
@@ -77,6 +76,11 @@ impl Write for Fake {
     fn flushed(&self, _: Duration) -> Flushed {
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+fn value_of(record: &Outgoing) -> String {
+    let value = record.value.as_deref().unwrap_or_default();
+    String::from_utf8_lossy(value).trim().to_owned()
 }
 
 /// Makes the one producer that a test has.

@@ -1,6 +1,10 @@
 //! Results: in order, once, in time, and their bytes and places given back.
 
-#![allow(clippy::print_stdout, reason = "random tests print their seed")]
+#![allow(
+    clippy::print_stdout,
+    clippy::cast_possible_wrap,
+    reason = "random tests print their seed, and numbers are small"
+)]
 
 use tokio::time::{Instant, timeout};
 
@@ -18,7 +22,10 @@ async fn results_are_in_the_order_sent_whatever_the_order_of_answers() {
     assert!(early.is_err(), "the first has no answer: {early:?}");
     stage.fake.confirm(0);
     let run = ledger.next().await;
-    assert_eq!((run.first, run.results.len()), (0, 5));
+    assert_eq!(run.first, 0);
+    let offset = |result: &Answered| result.outcome.as_ref().ok().map(|it| it.offset);
+    let offsets: Vec<_> = run.results.iter().map(offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 3, 4].map(Some), "each answer in its place");
     feed.take([draft("5")].into_iter()).await;
     stage.fake.confirm_all();
     assert_eq!(ledger.next().await.first, 5);
@@ -128,6 +135,13 @@ async fn every_record_has_one_result_and_gives_everything_back() {
                 _ => {
                     if let Ok(run) = timeout(Duration::from_millis(1), ledger.next()).await {
                         assert_eq!(run.first, numbers, "seed {seed}");
+                        for (number, result) in (numbers..).zip(&run.results) {
+                            let offset = result.outcome.as_ref().ok().map(|it| it.offset);
+                            assert!(
+                                offset.is_none_or(|offset| offset == number as i64),
+                                "seed {seed}: {number} has another's answer"
+                            );
+                        }
                         numbers += run.results.len() as u64;
                         ledger.told(run.results.len());
                     }

@@ -41,6 +41,7 @@ mod lanes;
 mod log;
 mod protocol;
 mod publish;
+mod publish_rules;
 mod publish_trouble;
 mod rebalance;
 mod redelivery;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_rules::cases(),
         publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),

@@ -18,6 +18,7 @@ use crate::{
     config::{Cluster, Config, Listen, Publish, Shutdown, Subscription},
     consumer::{Budget, Handle, Input},
     publish::{self, Desk, Patience, Terms},
+    readiness::Readiness,
     registry::{Closing, Made, Make, Registry, Source},
     session::{Gate, Service},
 };
@@ -91,6 +92,7 @@ struct Kafka {
     clusters: Vec<Cluster>,
     /// Bytes that one consumer may fetch ahead.
     prefetch: Prefetch,
+    readiness: Readiness,
 }
 
 /// What one consumer may fetch ahead of its lanes, in bytes.
@@ -158,6 +160,7 @@ impl Make for Kafka {
                 Some(Arc::new(producer) as Arc<dyn Producer>)
             }
         };
+        self.readiness.begin(cluster, subscription);
         let prefetch = match source {
             Source::Declared => self.prefetch.declared,
             Source::AdHoc => self.prefetch.ad_hoc,
@@ -183,6 +186,7 @@ impl Gateway {
         let kafka = Kafka {
             clusters: config.clusters.clone(),
             prefetch: Prefetch::of(&config),
+            readiness: Readiness::default(),
         };
         let kafka = Arc::new(kafka);
         let names = config.clusters.iter().map(|cluster| cluster.name.clone());

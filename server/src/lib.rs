@@ -14,6 +14,7 @@ pub mod filter;
 pub mod gateway;
 pub mod headers;
 pub mod publish;
+mod readiness;
 pub mod registry;
 pub mod session;
 #[cfg(test)]

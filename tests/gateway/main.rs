@@ -31,6 +31,7 @@ mod config;
 mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
+mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
@@ -40,6 +41,7 @@ mod kill;
 mod lanes;
 mod log;
 mod protocol;
+mod pub_command;
 mod publish;
 mod publish_rules;
 mod publish_trouble;
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         dead_letter_kill::cases(),
         exactly_once::cases(),
         redrive::cases(),
+        dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
         intake::cases(),
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         lanes::cases(),
         rolling::cases(),
         tools::cases(),
+        pub_command::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

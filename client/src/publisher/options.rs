@@ -19,7 +19,7 @@ const TIMEOUTS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(300);
 
 /// Longest time that records may wait for others.
-const MAX_LINGER: Duration = Duration::from_secs(10);
+const MAX_LINGER: Duration = Duration::from_secs(60);
 
 /// Which brokers must have a record before it counts as written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,7 +117,7 @@ impl PublisherBuilder {
         self
     }
 
-    /// Sets how long a record may wait for others to share a message with, up to 10 s; by
+    /// Sets how long a record may wait for others to share a message with, up to 60 s; by
     /// default none waits. Records gather by themselves while earlier ones are on their
     /// way, so this helps only a slow trickle over an expensive network.
     pub const fn linger(mut self, linger: Duration) -> Self {
@@ -193,7 +193,7 @@ impl PublisherBuilder {
             "max_in_flight",
             "1 to 1,000,000 records and 1 byte to 1 GiB",
         )?;
-        check(self.linger <= MAX_LINGER, "linger", "at most 10 s")?;
+        check(self.linger <= MAX_LINGER, "linger", "at most 60 s")?;
         let other_acks = matches!(self.acks, Acks::Leader | Acks::None);
         check(
             !(self.idempotence == Some(true) && other_acks),

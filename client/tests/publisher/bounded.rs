@@ -172,7 +172,7 @@ async fn lingering_records_share_a_message_and_a_flush_or_a_full_room_does_not_w
     let mut gateway = Gateway::start().await;
     let builder = gateway
         .builder()
-        .linger(Duration::from_secs(10))
+        .linger(Duration::from_secs(60))
         .max_in_flight(5, 1 << 20);
     let (publisher, mut session) = gateway.publish_with(builder).await;
     drop(send(&publisher, 0..3).await);
@@ -188,8 +188,7 @@ async fn lingering_records_share_a_message_and_a_flush_or_a_full_room_does_not_w
     };
     within("the flush", futures::future::join(flushed, answers)).await;
 
-    // The linger is 10 s and every wait of the test 20 s: the clock tells which it was.
-    let begun = std::time::Instant::now();
+    // No wait of the test is as long as the linger.
     let receipts = send(&publisher, 0..5).await;
     let sixth = publisher.send(numbered(5));
     let answers = async {
@@ -197,7 +196,6 @@ async fn lingering_records_share_a_message_and_a_flush_or_a_full_room_does_not_w
         session.write(5).await;
     };
     let (sixth, ()) = within("room", futures::future::join(sixth, answers)).await;
-    assert!(begun.elapsed() < Duration::from_secs(9));
     offsets(receipts).await;
     drop(sixth);
 }

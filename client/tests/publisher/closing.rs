@@ -137,7 +137,7 @@ async fn close_goes_on_over_a_broken_stream_while_records_wait() {
 #[tokio::test]
 async fn dropped_publisher_sends_what_it_has_and_receipts_still_tell() {
     let mut gateway = Gateway::start().await;
-    let builder = gateway.builder().linger(Duration::from_secs(10));
+    let builder = gateway.builder().linger(Duration::from_secs(60));
     let (publisher, mut session) = gateway.publish_with(builder).await;
     let receipts = send(&publisher, 0..3).await;
     drop(publisher);

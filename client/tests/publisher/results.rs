@@ -52,7 +52,7 @@ async fn option_outside_its_range_is_refused_before_anything_is_sent() {
         ),
         (gateway.builder().max_in_flight(0, 1), "max_in_flight"),
         (gateway.builder().max_in_flight(1, 0), "max_in_flight"),
-        (gateway.builder().linger(Duration::from_secs(11)), "linger"),
+        (gateway.builder().linger(Duration::from_secs(61)), "linger"),
         (
             gateway.builder().acks(Acks::Leader).idempotence(true),
             "idempotence",

@@ -13,9 +13,8 @@ use super::{FAILED, USAGE, output};
 use crate::{
     broker::{self, kafka::Probe},
     config::{self, Cluster, Config, Problem},
+    readiness::rules,
 };
-
-mod rules;
 
 pub use rules::{Finding, Level, TopicFacts};
 

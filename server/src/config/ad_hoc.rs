@@ -5,7 +5,7 @@
 //! the file, over the template; there is no second set of rules. The template may hold
 //! secrets, so no `Debug` here shows it.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use wildmatch::WildMatch;
 
@@ -28,6 +28,9 @@ pub struct AdHoc {
     pub(super) topics: Vec<String>,
     pub(super) groups: Vec<String>,
     pub(super) dead_letter_topics: Vec<String>,
+    /// Topics for dead letters of subscriptions in the file, and for those that are put
+    /// back: no pattern opens them.
+    pub(super) written: BTreeSet<String>,
     /// Most ad hoc subscriptions at a time.
     pub max_subscriptions: usize,
     /// A subscription without cluster, topics and group, as written.
@@ -86,7 +89,7 @@ impl AdHoc {
         if !self.clusters.iter().any(|allowed| allowed == cluster) {
             return Err(Denied::Cluster);
         }
-        if let Some(topic) = topics.iter().find(|topic| !fits(&self.topics, topic)) {
+        if let Some(topic) = topics.iter().find(|topic| !self.opens(topic)) {
             return Err(Denied::Topic(topic.clone()));
         }
         if !matches(&self.groups, group) {
@@ -128,6 +131,25 @@ impl AdHoc {
         })?;
         let made = subscription_of(table, cluster, topics, group);
         made.map(|made| Subscription { name, ..made })
+    }
+
+    /// Whether a topic may be read. One for dead letters has to be named as it is: a
+    /// pattern that happens to fit would hand them out as if they were new, and send what
+    /// is rejected there round for ever.
+    fn opens(&self, topic: &str) -> bool {
+        let is_written = self.written.contains(topic)
+            || self.sample.writes().iter().any(|own| own == topic)
+            || self.is_for_letters(topic);
+        let is_named = self.topics.iter().any(|allowed| allowed == topic);
+        is_named || (!is_written && fits(&self.topics, topic))
+    }
+
+    /// Whether openings may send dead letters there by a pattern that says something.
+    fn is_for_letters(&self, topic: &str) -> bool {
+        let patterns = self.dead_letter_topics.iter();
+        patterns
+            .filter(|pattern| pattern.chars().any(|c| !"*?".contains(c)))
+            .any(|pattern| WildMatch::new(pattern).matches(topic))
     }
 
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
@@ -181,6 +203,7 @@ impl fmt::Debug for AdHoc {
             topics,
             groups,
             dead_letter_topics,
+            written,
             max_subscriptions,
             template: _,
             sample,
@@ -190,6 +213,7 @@ impl fmt::Debug for AdHoc {
             .field("topics", topics)
             .field("groups", groups)
             .field("dead_letter_topics", dead_letter_topics)
+            .field("written", written)
             .field("max_subscriptions", max_subscriptions)
             .field("template", sample)
             .finish()

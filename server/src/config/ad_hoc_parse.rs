@@ -4,6 +4,8 @@
 //! Both go the way of a subscription in the file: the template is put among the
 //! subscriptions of a tree of its own, under a name that stands for it, and read there.
 
+use std::collections::BTreeSet;
+
 use super::{
     AdHoc, Subscription,
     ad_hoc::{Refusal, is_group, is_topic},
@@ -68,6 +70,7 @@ pub(super) fn ad_hoc(
         topics: topics?,
         groups: groups?,
         dead_letter_topics: dead_letter_topics?,
+        written: BTreeSet::new(),
         max_subscriptions: usize::try_from(max?).ok()?,
         template: template_table.clone(),
         sample: Box::new(sample?),

@@ -6,7 +6,7 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, ad_hoc_parse, address, admin, checks,
+    Cluster, Config, Listen, Log, Shutdown, Subscription, ad_hoc_parse, address, admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -38,7 +38,11 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     checks::revoke_drain(reader);
     checks::overlaps(reader, &clusters);
     checks::retry_topics(reader, &clusters);
-    let ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
+    let mut ad_hoc = ad_hoc_parse::ad_hoc(reader, &names, memory_bytes);
+    if let Some(Some(ad_hoc)) = &mut ad_hoc {
+        let subscriptions = subscriptions.iter().flatten();
+        ad_hoc.written = subscriptions.flat_map(Subscription::writes).collect();
+    }
     let publish = publish_parse::publish(reader, &names);
 
     Some(Config {

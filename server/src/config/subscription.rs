@@ -129,6 +129,18 @@ impl Subscription {
         self.dead_letter.as_ref()?.retry_topic.as_deref()
     }
 
+    /// The topics that are written for it and its redrives: for dead letters, and for those
+    /// that are put back.
+    #[must_use]
+    pub fn writes(&self) -> Vec<String> {
+        let dead_letter = self.dead_letter.iter();
+        dead_letter
+            .flat_map(|it| [Some(&it.topic), it.retry_topic.as_ref()])
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
     /// Everything that is read: its topics, then its retry topic.
     #[must_use]
     pub fn reads(&self) -> Vec<String> {

@@ -26,7 +26,7 @@ order = "lane"
 on_reject = "hold"
 [ad_hoc]
 clusters = ["main", "same"]
-topics = ["*", "__mine"]
+topics = ["*", "__mine", "dead"]
 groups = ["g?", "declared"]
 dead_letter_topics = ["*.dead"]
 max_subscriptions = 2

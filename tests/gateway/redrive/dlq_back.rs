@@ -14,6 +14,7 @@ pub(crate) fn cases() -> Vec<Case> {
             sources_flow_before_the_retry_topic_exists,
             what_was_put_back_is_read_wherever_the_group_begins,
             what_cannot_be_put_back_is_counted_and_left,
+            retry_topic_that_takes_less_gets_what_it_takes,
             dry_run_writes_nothing;
     ]
 }
@@ -304,6 +305,62 @@ async fn what_cannot_be_put_back_is_counted_and_left(stage: Stage) {
     };
     let (code, _) = run(&stage, &topics, "redrive", &[]).await;
     assert_eq!(code, 1, "one record of a key would replace another");
+}
+
+async fn retry_topic_that_takes_less_gets_what_it_takes(stage: Stage) {
+    let topics = Topics::new(&stage, 1).await;
+    let topics = Topics {
+        retry: Topic {
+            name: stage.named("small"),
+        },
+        ..topics
+    };
+    // Each of the small ones fits, two of them together do not.
+    let limit = Some(("max.message.bytes", "2500"));
+    stage.broker.create(&topics.retry.name, 1, limit).await;
+    // Not to be compressed.
+    let mut state = 1_u32;
+    let mut noise = |length| -> Vec<u8> {
+        (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            })
+            .collect()
+    };
+    let letters: Vec<_> = (0..9)
+        .map(|at| Outgoing {
+            value: Some(noise(if at == 4 { 5000 } else { 1200 })),
+            ..letter(&stage, &topics, (0, at))
+        })
+        .collect();
+    stage.broker.produce(&topics.dead.name, letters).await;
+    let summary = redrive(&stage, &topics, &[]).await;
+    assert_eq!(
+        (&summary["put_back"], &summary["refused"]),
+        (&8.into(), &1.into()),
+        "{summary}"
+    );
+    assert_eq!(summary["skipped"][0]["offset"], 4, "{summary}");
+    let seen = stage.holds(&topics.retry, 8).await;
+    let offsets: Vec<_> = seen
+        .iter()
+        .map(|record| record.header("ackgate.redrive.offset").unwrap())
+        .collect();
+    assert_eq!(
+        offsets,
+        ["0", "1", "2", "3", "5", "6", "7", "8"],
+        "in order"
+    );
+    let again = redrive(&stage, &topics, &[]).await;
+    assert_eq!(
+        (
+            &again["put_back"],
+            &again["refused"],
+            &again["put_back_before"]
+        ),
+        (&0.into(), &1.into(), &8.into())
+    );
 }
 
 async fn dry_run_writes_nothing(stage: Stage) {

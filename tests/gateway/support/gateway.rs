@@ -185,6 +185,11 @@ impl Gateway {
         }
     }
 
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
     /// Kills it and starts it again with the same configuration.
     pub(crate) async fn kill_and_restart(&mut self) {
         self.process.kill();
@@ -218,6 +223,11 @@ impl Gateway {
     /// Its resident memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.process.memory()
+    }
+
+    /// How many sockets it has open.
+    pub(crate) fn sockets(&self) -> usize {
+        self.process.sockets()
     }
 
     /// Its log so far.

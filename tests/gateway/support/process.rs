@@ -30,10 +30,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program.
+    /// Starts a program without input.
     pub(crate) fn start(name: &str, command: &mut Command) -> Self {
+        Self::start_with_input(name, command, Stdio::null())
+    }
+
+    /// Starts a program.
+    pub(crate) fn start_with_input(name: &str, command: &mut Command, input: Stdio) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -112,6 +117,19 @@ impl Process {
         .await;
         self.read_to_the_end();
         status
+    }
+
+    /// How many sockets it has open.
+    pub(crate) fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        let files = fs::read_dir(folder).expect("a running process has open files");
+        let links = files.flatten().map(|file| fs::read_link(file.path()));
+        links
+            .filter(|link| {
+                let link = link.as_ref().map(|link| link.to_string_lossy());
+                link.is_ok_and(|link| link.starts_with("socket:"))
+            })
+            .count()
     }
 
     /// Its resident memory in bytes.

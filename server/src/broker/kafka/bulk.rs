@@ -35,6 +35,9 @@ const REPORT_SLACK: Duration = Duration::from_secs(10);
 /// How long reports are waited for at a time, once there is nothing else to do.
 const SERVE: Duration = Duration::from_millis(10);
 
+/// Time for a topic that was just created to be known to every broker.
+const NEWS: Duration = Duration::from_secs(2);
+
 /// Time for the client's complaints to come in before they are quoted.
 const COMPLAINTS: Duration = Duration::from_millis(50);
 
@@ -151,7 +154,8 @@ impl Bulk {
     /// # Errors
     /// The cluster does not answer in time, or has no such topic.
     pub fn partitions(&self, topic: &str, deadline: Duration) -> Result<u32, Error> {
-        let until = Instant::now() + deadline;
+        let begun = Instant::now();
+        let until = begun + deadline;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let metadata = self
@@ -172,6 +176,12 @@ impl Bulk {
                 None => return Ok(u32::try_from(found.partitions().len()).unwrap_or(u32::MAX)),
                 // Just created: its leaders are being chosen.
                 Some(RDKafkaErrorCode::LeaderNotAvailable) if Instant::now() < until => {
+                    self.serve(SERVE);
+                }
+                // Just created, and this broker has not heard of it yet.
+                Some(RDKafkaErrorCode::UnknownTopicOrPartition)
+                    if Instant::now() < until.min(begun + NEWS) =>
+                {
                     self.serve(SERVE);
                 }
                 Some(code) => return Err(missing(topic, &code.to_string())),

@@ -133,12 +133,15 @@ pub(super) fn count<C: ProducerContext + 'static>(
     let metadata = client
         .client()
         .fetch_metadata(Some(topic), ANSWER_WITHIN)
-        .map_err(|error| match error {
-            KafkaError::Nul(_) => Error {
-                kind: ErrorKind::Operator,
-                detail: format!("topic {topic:?}: the name holds a NUL"),
-            },
-            error => error::mapped(&error, &what()),
+        .map_err(|error| {
+            if matches!(error, KafkaError::Nul(_)) {
+                let detail = format!("topic {topic:?}: the name holds a NUL");
+                return Error {
+                    kind: ErrorKind::Operator,
+                    detail,
+                };
+            }
+            error::mapped(&error, &what())
         })?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     if let Some(refusal) = found.and_then(|found| found.error().filter(IsError::is_error)) {

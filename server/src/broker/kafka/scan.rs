@@ -20,7 +20,7 @@ use rdkafka::{
     error::{IsError, KafkaError, RDKafkaErrorCode},
 };
 
-use super::{encode::Encoder, error, rebalance::log, settings};
+use super::{Probe, encode::Encoder, error, rebalance::log, settings};
 use crate::{
     broker::{Error, ErrorKind},
     config::Cluster,
@@ -77,6 +77,8 @@ impl Scan {
             .create_with_context(Quiet)
             .map_err(|error| error::mapped(&error, "settings of the client"))?;
         let until = Instant::now() + timeout;
+        // Says in words why nobody answers, if so.
+        Probe::new(cluster, timeout)?.brokers()?;
         let left = || until.saturating_duration_since(Instant::now());
         let mut logs = Vec::new();
         for partition in partitions(&consumer, topic, left())? {

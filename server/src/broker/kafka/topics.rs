@@ -1,4 +1,5 @@
-//! Makes and removes topics for `ackgate bench` on a real cluster.
+//! Makes topics for dead letters, and makes and removes them for `ackgate bench` on a real
+//! cluster.
 //!
 //! Every call blocks.
 
@@ -8,6 +9,7 @@ use futures::executor::block_on;
 use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     client::DefaultClientContext,
+    error::RDKafkaErrorCode,
 };
 
 use super::{error, settings};
@@ -49,6 +51,34 @@ impl Topics {
         settle(topic, "created", answers)
     }
 
+    /// Creates a topic unless it exists, and tells whether it did. `None` replicas: the
+    /// cluster's own number.
+    ///
+    /// # Errors
+    /// The cluster refuses it, or does not answer in time.
+    pub fn ensure(
+        &self,
+        topic: &str,
+        partitions: u32,
+        replicas: Option<u32>,
+    ) -> Result<bool, Error> {
+        let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+        // -1: the broker's default.
+        let replicas = TopicReplication::Fixed(replicas.map_or(-1, number));
+        let new = NewTopic::new(topic, number(partitions), replicas);
+        let answers = block_on(self.admin.create_topics([&new], &self.options));
+        let exists = |answer: &Result<String, (String, RDKafkaErrorCode)>| {
+            matches!(answer, Err((_, RDKafkaErrorCode::TopicAlreadyExists)))
+        };
+        if answers
+            .as_ref()
+            .is_ok_and(|answers| answers.iter().any(exists))
+        {
+            return Ok(false);
+        }
+        settle(topic, "created", answers).map(|()| true)
+    }
+
     /// Deletes a topic.
     ///
     /// # Errors
@@ -74,7 +104,7 @@ impl std::fmt::Debug for Topics {
     }
 }
 
-type Answers = Vec<Result<String, (String, rdkafka::error::RDKafkaErrorCode)>>;
+type Answers = Vec<Result<String, (String, RDKafkaErrorCode)>>;
 
 fn settle(
     name: &str,

@@ -223,9 +223,10 @@ impl Transact {
             )
         };
         let client = self.producer.client();
-        let code = match error {
-            KafkaError::Transaction(inner) => Some(inner.code()),
-            other => other.rdkafka_error_code(),
+        let code = if let KafkaError::Transaction(inner) = error {
+            Some(inner.code())
+        } else {
+            error.rdkafka_error_code()
         };
         let fatal = client.fatal_error().map(|(code, _)| code);
         if code.or(fatal).is_some_and(fenced) || fatal.is_some_and(fenced) {

@@ -100,8 +100,8 @@ fn a_dead_letter_topic_must_take_writes() {
     assert_eq!(
         with_dead(|dead| (dead.replicas, dead.in_sync) = (1, 1)),
         [
-            "ERROR: dead-letter topic dead can never take a write: it has 1 replicas, and \
-             min.insync.replicas is 2",
+            "ERROR: dead-letter topic dead has 1 replicas, and min.insync.replicas is 2: older \
+             versions of Kafka refuse every write to it",
             "warning: dead-letter topic dead has one replica: it is lost with its broker",
         ]
     );
@@ -220,4 +220,31 @@ fn retry_topic_is_looked_at_and_its_absence_stops_nothing() {
     let mut headless = topic("again");
     headless.leaderless = 1;
     assert!(last(Some(headless)).starts_with("warning: retry topic again: 1 of 8"));
+}
+
+#[test]
+fn nothing_is_wrong_with_missing_topics_that_the_gateway_makes() {
+    let text = TEXT.replace(
+        "dead_letter.topic = \"dead\"",
+        "dead_letter.topic = \"dead\"\ndead_letter.retry_topic = \"again\"\n\
+         dead_letter.create = true",
+    );
+    let config = config::parse(&text, Path::new("ackgate.toml"), []).unwrap();
+    let all = vec![topic("orders"), topic("bills")];
+    let findings = rules::cluster(&config, &config.clusters[1], Ok(all));
+    let last = findings[findings.len() - 2..].iter();
+    let last: Vec<_> = last.map(|it| (it.level, it.text.as_str())).collect();
+    assert_eq!(
+        last,
+        [
+            (
+                Level::Ok,
+                "dead-letter topic dead does not exist: a gateway creates it when it starts"
+            ),
+            (
+                Level::Ok,
+                "retry topic again does not exist: a gateway creates it when it starts"
+            ),
+        ]
+    );
 }

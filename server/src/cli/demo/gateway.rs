@@ -81,7 +81,9 @@ pub(super) fn configured(bootstrap: &str, address: &str) -> Result<Config> {
     subscription.insert("consumer".to_owned(), consumer.into());
     let dead_letter = toml::Table::from_iter([("topic".to_owned(), DEAD_LETTERS.into())]);
     subscription.insert("dead_letter".to_owned(), dead_letter.into());
-    let cluster = Target::of(bootstrap).table().context("no cluster")?;
+    let mut cluster = Target::of(bootstrap).table().context("no cluster")?;
+    let publish = toml::Table::from_iter([("topics".to_owned(), vec![ORDERS].into())]);
+    cluster.insert("publish".to_owned(), publish.into());
     let tables = [
         ("clusters", CLUSTER, cluster),
         ("subscriptions", ORDERS, subscription),

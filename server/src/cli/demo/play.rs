@@ -143,7 +143,7 @@ fn introduce(args: &Args, bootstrap: &str, address: &str) {
             "\nIn another terminal, take some of the orders:\n  \
              ackgate sub {ORDERS} --address {address}\n\
              or add your own:\n  \
-             echo hello | ackgate pub --bootstrap {bootstrap} {ORDERS}\n\
+             echo hello | ackgate pub {ORDERS} --address {address}\n\
              Ctrl-C ends the demo.\n"
         ));
     }

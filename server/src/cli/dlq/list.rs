@@ -30,8 +30,6 @@ const PAGE: usize = 1000;
 pub(super) struct Args {
     #[command(flatten)]
     from: From,
-    #[command(flatten)]
-    select: Select,
     /// The most dead letters to list; 0: all of them.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
     limit: u64,
@@ -41,6 +39,9 @@ pub(super) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    // Last: its heading would be that of what comes after it.
+    #[command(flatten)]
+    select: Select,
 }
 
 /// What was found beside what is listed.

@@ -105,7 +105,14 @@ impl<'a> About<'a> {
 
 /// The heads of [`row`].
 pub(super) const HEAD: [&str; 8] = [
-    "LETTER", "FROM", "GIVEN UP", "CAUSE", "CODE", "REASON", "KEY", "VALUE",
+    "LETTER",
+    "FROM",
+    "GIVEN UP, UTC",
+    "CAUSE",
+    "CODE",
+    "REASON",
+    "KEY",
+    "VALUE",
 ];
 
 /// A dead letter as a row of a table.
@@ -130,7 +137,7 @@ pub(super) fn row(letter: &Letter) -> [String; 8] {
     [
         format!("{}/{}", letter.partition, record.offset),
         from,
-        time::written(letter.when()),
+        time::short(letter.when()),
         plain(told.cause.as_bytes()),
         short(&plain(told.code.as_bytes()), 24),
         short(&plain(told.reason.as_bytes()), 48),

@@ -14,7 +14,7 @@ use std::{
 
 use ackgate_proto::v1;
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -163,6 +163,11 @@ impl Drop for Reading<'_> {
     }
 }
 
+/// In whole records.
+fn rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    write!(out, "{:.0}/s", state.per_sec()).unwrap_or_default();
+}
+
 fn distance(from: i64, to: i64) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or(0)
 }
@@ -171,9 +176,10 @@ fn bar(length: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = "{prefix} [{bar:28}] {percent}% {human_pos}/{human_len} ({per_sec}, {eta}){msg}";
+    let template = "{prefix} [{bar:28}] {percent}% {human_pos}/{human_len} ({rate}, {eta}){msg}";
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", rate)
         .progress_chars("=> ");
     let bar = ProgressBar::new(length)
         .with_style(style)

@@ -94,7 +94,7 @@ impl Select {
     pub(super) fn takes(&self, letter: &Letter, told: &Told) -> bool {
         let any = |of: &[String], is: &str| of.is_empty() || of.iter().any(|one| one == is);
         let key = self.key.as_ref().map(String::as_bytes);
-        let key = key.or(self.key_hex.as_ref().map(|bytes| bytes.0.as_slice()));
+        let key = key.or_else(|| self.key_hex.as_ref().map(|bytes| bytes.0.as_slice()));
         let lane = |lane: &Lane| {
             lane.topic == told.topic && lane.partition.is_none_or(|it| it == told.partition)
         };

@@ -113,8 +113,8 @@ pub(super) const HEAD: [&str; 7] = [
     "CAUSE",
     "CODE",
     "REASON",
-    "FIRST",
-    "LAST",
+    "FIRST, UTC",
+    "LAST, UTC",
 ];
 
 impl Counted {
@@ -126,8 +126,8 @@ impl Counted {
             text(&self.cause),
             print::short(&text(&self.code), 24),
             print::short(&text(&self.reason), 64),
-            time::written(self.first_ms),
-            time::written(self.last_ms),
+            time::short(self.first_ms),
+            time::short(self.last_ms),
         ]
     }
 }

@@ -40,6 +40,13 @@ pub(super) fn written(ms: i64) -> String {
         .unwrap_or_default()
 }
 
+/// As `2026-01-01 00:00:00`, in UTC, for tables; empty if there is no such time.
+pub(super) fn short(ms: i64) -> String {
+    let written = written(ms);
+    let seconds = written.split('.').next().unwrap_or_default();
+    seconds.replace('T', " ")
+}
+
 /// A duration in milliseconds.
 pub(super) fn span(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)

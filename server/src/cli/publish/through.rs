@@ -53,10 +53,13 @@ impl Through {
                     Ok(_) => tally.written(),
                     Err(error) => {
                         let unknown = error.may_be_written();
-                        let why = if error.detail.is_empty() {
-                            error.to_string()
-                        } else {
-                            error.detail
+                        let what = match &error.detail {
+                            detail if detail.is_empty() => error.kind.to_string(),
+                            detail => detail.clone(),
+                        };
+                        let why = match error.partition {
+                            Some(partition) => format!("{}/{partition}: {what}", error.topic),
+                            None => format!("{}: {what}", error.topic),
                         };
                         tally.failed(place, unknown, why);
                     }

@@ -52,6 +52,32 @@ fn patterns_decide_what_may_be_named() {
 }
 
 #[test]
+fn pattern_opens_no_topic_of_dead_letters_that_is_not_named_as_it_is() {
+    let lines = "[subscriptions.bills]\ncluster = \"main\"\ntopics = [\"bills\"]\ngroup = \"b\"\n\
+                 start = \"earliest\"\ndead_letter.topic = \"bills.old\"\n\
+                 dead_letter.retry_topic = \"bills.again\"\n";
+    let patterns = "topics = [\"*\", \"orders.gone\"]\ndead_letter_topics = [\"*.gone\", \"*\"]";
+    let text = ad_hoc(lines).replace("topics = [\"orders.*\", \"x?\"]", patterns);
+    let config = load_with(&text, &[]).expect("it is valid");
+    let rules = config.ad_hoc.expect("it is there");
+    let ask = |name| rules.allows("main", &topics(&[name]), "team-a", &Wishes::default());
+    for source in ["bills", "orders", "orders.gone"] {
+        assert_eq!(ask(source), Ok(()), "{source}");
+    }
+    // Of the file's subscriptions, of the template, and what openings may write to.
+    for written in [
+        "orders.dead",
+        "bills.old",
+        "bills.again",
+        "dead",
+        "bills.gone",
+    ] {
+        let denied = Err(Denied::Topic(written.to_owned()));
+        assert_eq!(ask(written), denied, "{written}");
+    }
+}
+
+#[test]
 fn template_keeps_the_rules_of_a_subscription() {
     for (line, said) in [
         (

@@ -47,8 +47,6 @@ const LISTED: usize = 1000;
 pub(super) struct Args {
     #[command(flatten)]
     from: From,
-    #[command(flatten)]
-    select: Select,
     /// The retry topic, where the configuration does not name it.
     #[arg(long, value_name = "TOPIC")]
     retry_topic: Option<String>,
@@ -73,6 +71,9 @@ pub(super) struct Args {
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
+    // Last: its heading would be that of what comes after it.
+    #[command(flatten)]
+    select: Select,
 }
 
 /// What became of the dead letters.

@@ -57,26 +57,11 @@ pub(super) fn redrive(
         dry_run: args.dry_run,
         ..Summary::default()
     };
-    let probe = Probe::new(&place.cluster, CONNECT)?;
-    let Some(facts) = probe.topic(retry_topic)? else {
-        anyhow::bail!("retry topic {retry_topic} does not exist: create it first");
-    };
-    let keeping = probe.keeping(retry_topic);
-    if keeping.is_some_and(|keeping| keeping.compacted) {
-        anyhow::bail!(
-            "retry topic {retry_topic} is compacted: of records with one key it would keep the \
-             last only; set its cleanup.policy to delete"
-        );
-    }
+    let (partitions, keeping) = looked_at(place, retry_topic)?;
     let writer = if args.dry_run {
         None
     } else {
-        let name = format!("ackgate-redrive/{}/{retry_topic}", place.topic);
-        let writer = Transact::new(&place.cluster, &place.properties, retry_topic, &name)?;
-        writer
-            .begin()
-            .context("the retry topic is written in transactions")?;
-        Some(writer)
+        Some(begun(place, retry_topic)?)
     };
     // After the name was taken over: what is there now is all there is.
     let before = if args.again {
@@ -95,7 +80,7 @@ pub(super) fn redrive(
         target: Target {
             dead_letter_topic: &place.topic,
             retry_topic,
-            partitions: i32::try_from(facts.partitions.len()).unwrap_or(i32::MAX),
+            partitions,
         },
         keeping,
         writer,
@@ -126,6 +111,33 @@ pub(super) fn redrive(
     summary.interrupted = !complete && !summary.limited;
     summary.seconds = started.elapsed().as_secs_f64();
     Ok(summary)
+}
+
+/// How many partitions the retry topic has, and what it keeps.
+fn looked_at(place: &Place, retry_topic: &str) -> Result<(i32, Option<Keeping>)> {
+    let probe = Probe::new(&place.cluster, CONNECT)?;
+    let Some(facts) = probe.topic(retry_topic)? else {
+        anyhow::bail!("retry topic {retry_topic} does not exist: create it first");
+    };
+    let keeping = probe.keeping(retry_topic);
+    if keeping.is_some_and(|keeping| keeping.compacted) {
+        anyhow::bail!(
+            "retry topic {retry_topic} is compacted: of records with one key it would keep the \
+             last only; set its cleanup.policy to delete"
+        );
+    }
+    let partitions = i32::try_from(facts.partitions.len()).unwrap_or(i32::MAX);
+    Ok((partitions, keeping))
+}
+
+/// A writer whose name is its own: whoever had it before writes nothing any more.
+fn begun(place: &Place, retry_topic: &str) -> Result<Transact> {
+    let name = format!("ackgate-redrive/{}/{retry_topic}", place.topic);
+    let writer = Transact::new(&place.cluster, &place.properties, retry_topic, &name)?;
+    writer
+        .begin()
+        .context("the retry topic is written in transactions")?;
+    Ok(writer)
 }
 
 fn words(error: &Error, retry_topic: &str) -> String {

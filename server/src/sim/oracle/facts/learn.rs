@@ -205,6 +205,11 @@ impl Facts<'_> {
             let Some(lane) = self.lanes.get(&word.lane) else {
                 continue;
             };
+            if self.reset.contains(&lane.partition) {
+                // Nothing has been committed since: it was on its way when the group was
+                // reset, and is about what was committed before.
+                continue;
+            }
             for offset in self.touched(session, word) {
                 // What came after it was said is not meant by it.
                 let known = self.deliveries.get(&(word.lane, offset));

@@ -43,7 +43,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn ok(subject: &str, text: String) -> Self {
+    pub(crate) fn ok(subject: &str, text: String) -> Self {
         Self {
             level: Level::Ok,
             subject: subject.to_owned(),
@@ -88,7 +88,7 @@ pub struct TopicFacts {
 }
 
 /// What the rules want to know of a topic.
-pub(super) fn facts(topic: kafka::TopicFacts) -> TopicFacts {
+pub(crate) fn facts(topic: kafka::TopicFacts) -> TopicFacts {
     let partitions = &topic.partitions;
     TopicFacts {
         partitions: partitions.len(),
@@ -106,7 +106,7 @@ pub(super) fn facts(topic: kafka::TopicFacts) -> TopicFacts {
 }
 
 /// The configuration in one line.
-pub(super) fn summary(config: &Config) -> String {
+pub(crate) fn summary(config: &Config) -> String {
     format!(
         "valid; clusters: {}; subscriptions: {}",
         config.clusters.len(),
@@ -115,7 +115,7 @@ pub(super) fn summary(config: &Config) -> String {
 }
 
 /// Every topic that the configuration expects on a cluster, sorted.
-pub(super) fn topics(config: &Config, cluster: &str) -> Vec<String> {
+pub(crate) fn topics(config: &Config, cluster: &str) -> Vec<String> {
     let mut topics = BTreeSet::new();
     for subscription in of(config, cluster) {
         topics.extend(subscription.reads());
@@ -137,7 +137,7 @@ fn of<'a>(config: &'a Config, cluster: &str) -> impl Iterator<Item = &'a Subscri
 }
 
 /// Everything about one cluster: its answer, then its subscriptions one by one.
-pub(super) fn cluster(
+pub(crate) fn cluster(
     config: &Config,
     cluster: &Cluster,
     answer: Result<Vec<TopicFacts>, String>,
@@ -158,12 +158,28 @@ pub(super) fn cluster(
     let mut findings = vec![Finding::ok(&subject, format!("{brokers}: answers"))];
     for subscription in of(config, &cluster.name) {
         findings.extend(sources(subscription, &facts));
-        if let Some(dead_letter) = &subscription.dead_letter {
-            findings.extend(dead_letters(subscription, dead_letter, &facts));
-            findings.extend(retry(subscription, dead_letter, &facts));
-        }
+        findings.extend(letters(subscription, &facts));
     }
     findings
+}
+
+/// Everything about a subscription's dead letters.
+pub(crate) fn letters(subscription: &Subscription, facts: &[TopicFacts]) -> Vec<Finding> {
+    let Some(dead_letter) = &subscription.dead_letter else {
+        return Vec::new();
+    };
+    let mut findings = dead_letters(subscription, dead_letter, facts);
+    findings.extend(retry(subscription, dead_letter, facts));
+    findings
+}
+
+/// Nothing is wrong with a missing topic that the gateway makes.
+fn missing(subject: &str, dead_letter: &DeadLetter, what: &str, otherwise: Finding) -> Finding {
+    if dead_letter.copying.create.is_none() {
+        return otherwise;
+    }
+    let text = format!("{what} does not exist: a gateway creates it when it starts");
+    Finding::ok(subject, text)
 }
 
 fn find<'a>(facts: &'a [TopicFacts], topic: &str) -> Option<&'a TopicFacts> {
@@ -200,7 +216,9 @@ fn dead_letters(
         let text = format!(
             "dead-letter topic {topic} does not exist: the first rejected record would hold its lane"
         );
-        return vec![Finding::error(&subject, text)];
+        let what = format!("dead-letter topic {topic}");
+        let otherwise = Finding::error(&subject, text);
+        return vec![missing(&subject, dead_letter, &what, otherwise)];
     };
     let mut findings = vec![writable(&subject, found)];
     if found.replicas == 1 {
@@ -239,7 +257,9 @@ fn retry(
         let text = format!(
             "retry topic {topic} does not exist: nothing can be redriven until it is created"
         );
-        return Some(Finding::warning(&subject, text));
+        let what = format!("retry topic {topic}");
+        let otherwise = Finding::warning(&subject, text);
+        return Some(missing(&subject, dead_letter, &what, otherwise));
     };
     if found.leaderless > 0 {
         let text = format!(
@@ -285,8 +305,8 @@ fn writable(subject: &str, found: &TopicFacts) -> Finding {
         }
         Some(least) if found.replicas < least => {
             let text = format!(
-                "dead-letter topic {topic} can never take a write: it has {} replicas, and \
-                 min.insync.replicas is {least}",
+                "dead-letter topic {topic} has {} replicas, and min.insync.replicas is {least}: older \
+                 versions of Kafka refuse every write to it",
                 found.replicas
             );
             Finding::error(subject, text)

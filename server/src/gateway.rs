@@ -33,6 +33,11 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 /// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
 const RECEIVE_WINDOW: u32 = 1024 * 1024;
 
+/// Streams whose windows fit into that of their connection. A publisher's stream that is
+/// not read for a while keeps its window full; with more of them than this on one
+/// connection, the other streams of that connection wait too.
+const WINDOWS: u32 = 32;
+
 /// The part of the gateway's memory that Kafka's client may fill ahead of the lanes:
 /// one in so many, over all subscriptions.
 const PREFETCH_PART: u64 = 4;
@@ -362,7 +367,7 @@ fn serve(
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))
         .initial_stream_window_size(Some(RECEIVE_WINDOW))
-        .initial_connection_window_size(Some(4 * RECEIVE_WINDOW))
+        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
         .add_service(service);
     tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
         // An error means that the gateway is being dropped: the same end.

@@ -44,6 +44,7 @@ mod log;
 mod protocol;
 mod pub_command;
 mod publish;
+mod publish_rules;
 mod publish_trouble;
 mod rebalance;
 mod redelivery;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_rules::cases(),
         publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),

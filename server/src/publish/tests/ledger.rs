@@ -25,7 +25,11 @@ async fn results_are_in_the_order_sent_whatever_the_order_of_answers() {
     assert_eq!(run.first, 0);
     let offset = |result: &Answered| result.outcome.as_ref().ok().map(|it| it.offset);
     let offsets: Vec<_> = run.results.iter().map(offset).collect();
-    assert_eq!(offsets, [0, 1, 2, 3, 4].map(Some), "each answer in its place");
+    assert_eq!(
+        offsets,
+        [0, 1, 2, 3, 4].map(Some),
+        "each answer in its place"
+    );
     feed.take([draft("5")].into_iter()).await;
     stage.fake.confirm_all();
     assert_eq!(ledger.next().await.first, 5);

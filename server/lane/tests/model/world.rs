@@ -152,18 +152,7 @@ impl World {
                 deliveries,
             } => {
                 let offset = offset.get();
-                assert!(
-                    self.letters.insert(offset),
-                    "two dead letters of {offset} at once"
-                );
-                assert!(
-                    !self.settled.contains(&offset),
-                    "a dead letter of settled {offset}"
-                );
-                assert!(
-                    !self.asked.insert(offset) || !self.tripped,
-                    "a new dead letter of {offset} behind an open breaker"
-                );
+                self.letter(offset);
                 vec![Did::Letter(offset, cause, attempts, deliveries)]
             }
             Effect::Returned {
@@ -201,6 +190,22 @@ impl World {
                 vec![Did::Drained]
             }
         }
+    }
+
+    /// A dead letter of `offset` is asked for.
+    fn letter(&mut self, offset: u64) {
+        assert!(
+            self.letters.insert(offset),
+            "two dead letters of {offset} at once"
+        );
+        assert!(
+            !self.settled.contains(&offset),
+            "a dead letter of settled {offset}"
+        );
+        assert!(
+            !self.asked.insert(offset) || !self.tripped,
+            "a new dead letter of {offset} behind an open breaker"
+        );
     }
 
     fn commit(&mut self, commit: Commit) -> Did {

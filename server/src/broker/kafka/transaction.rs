@@ -35,15 +35,16 @@ use super::{
     rebalance::Context,
 };
 use crate::{
-    broker::{self, Error, ErrorKind, Outgoing},
+    broker::{Error, ErrorKind},
     fail,
 };
 
+mod letters;
+
+use letters::{Places, Refused};
+
 /// For one call; in between it is looked whether anybody still waits.
 const CALL: Duration = Duration::from_secs(5);
-
-/// Partitions can be added: their number counts for this long.
-const FRESH: Duration = Duration::from_secs(60);
 
 /// Between calls that fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -377,7 +378,7 @@ impl Transactor {
                 }
                 Err(error) => debug!(%error, "the outcome of a transaction is asked for again"),
             }
-            thread::sleep(PAUSE);
+            thread::park_timeout(PAUSE);
         }
     }
 
@@ -395,7 +396,7 @@ impl Transactor {
                         && Instant::now() < end
                         && !self.over.load(Ordering::Acquire) =>
                 {
-                    thread::sleep(PAUSE);
+                    thread::park_timeout(PAUSE);
                 }
                 Ok(()) | Err(_) => return result,
             }
@@ -410,7 +411,7 @@ impl Transactor {
             if found.is_some() || is_over {
                 return found;
             }
-            thread::sleep(PAUSE);
+            thread::park_timeout(PAUSE);
         }
     }
 }
@@ -420,65 +421,6 @@ impl fmt::Debug for Transactor {
         f.debug_struct("Transactor")
             .field("ready", &self.ready)
             .finish_non_exhaustive()
-    }
-}
-
-/// How many partitions topics have.
-#[derive(Debug, Default)]
-struct Places(BTreeMap<String, (u32, Instant)>);
-
-impl Places {
-    /// The letter, in a partition that its topic has.
-    fn place(&mut self, producer: &Client, letter: &Outgoing) -> Result<Outgoing, Error> {
-        let mut letter = letter.clone();
-        let Some(partition) = letter.partition else {
-            return Ok(letter);
-        };
-        let known = self.0.get(&letter.topic);
-        let count = match known.filter(|(_, asked)| asked.elapsed() < FRESH) {
-            Some((count, _)) => *count,
-            None => {
-                let count = destination::count(producer, &letter.topic)?;
-                self.0.insert(letter.topic.clone(), (count, Instant::now()));
-                count
-            }
-        };
-        letter.partition = Some(broker::modulo(partition, count));
-        Ok(letter)
-    }
-}
-
-/// Letters that were refused, by the index of their commit.
-#[derive(Default)]
-struct Refused {
-    /// For reasons of their own.
-    own: BTreeMap<usize, Error>,
-    /// Because others were.
-    along: Option<Error>,
-}
-
-impl Refused {
-    fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.along.is_none()
-    }
-
-    fn note(&mut self, index: usize, number: usize, mut error: Error, along: bool) {
-        if along {
-            self.along.get_or_insert(error);
-            return;
-        }
-        if error.kind == ErrorKind::TooLarge {
-            error.kind = ErrorKind::LetterTooLarge(number);
-        }
-        self.own.entry(index).or_insert(error);
-    }
-
-    fn verdict(self) -> Result<(), Trouble> {
-        match self.along {
-            _ if !self.own.is_empty() => Err(Trouble::Letters(self.own)),
-            Some(error) => Err(Trouble::Nothing(error)),
-            None => Ok(()),
-        }
     }
 }
 
@@ -512,38 +454,9 @@ fn is(error: &KafkaError, code: RDKafkaErrorCode) -> bool {
 }
 
 fn is_retriable(error: &KafkaError) -> bool {
-    match error {
-        KafkaError::Transaction(error) => error.is_retriable(),
-        // rdkafka's flush before the commit.
-        KafkaError::Flush(code) => *code == RDKafkaErrorCode::OperationTimedOut,
-        _ => false,
+    if let KafkaError::Transaction(error) = error {
+        return error.is_retriable();
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn too_large() -> Error {
-        Error {
-            kind: ErrorKind::TooLarge,
-            detail: "too large".to_owned(),
-        }
-    }
-
-    #[test]
-    fn letters_that_were_refused_for_others_sake_are_not_blamed() {
-        let mut refused = Refused::default();
-        refused.note(0, 1, errors::transient("purged"), true);
-        refused.note(2, 3, too_large(), false);
-        refused.note(2, 4, errors::transient("later"), false);
-        let Err(Trouble::Letters(why)) = refused.verdict() else {
-            panic!("one is to blame");
-        };
-        assert_eq!(why.keys().collect::<Vec<_>>(), [&2]);
-        assert_eq!(why[&2].kind, ErrorKind::LetterTooLarge(3));
-        let mut refused = Refused::default();
-        refused.note(0, 1, errors::transient("purged"), true);
-        assert!(matches!(refused.verdict(), Err(Trouble::Nothing(_))));
-    }
+    // rdkafka's flush before the commit.
+    matches!(error, KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut))
 }

@@ -144,11 +144,14 @@ pub(super) fn transactions(
     };
     config.set("transactional.id", id);
     config.set("transaction.timeout.ms", ms(timeout));
+    // The same property by its older name.
+    config.remove("message.timeout.ms");
     // A letter without an answer must not take the rest of the transaction's time.
     config.set("delivery.timeout.ms", ms(timeout / 2));
     config.set("topic.metadata.propagation.max.ms", ms(timeout / 4));
     // librdkafka wants room for one request at least.
-    config.set("socket.timeout.ms", ms(timeout - timeout / 10));
+    let answer = (timeout - timeout / 10).min(Duration::from_secs(60));
+    config.set("socket.timeout.ms", ms(answer));
     // A batch that is too large fails as a whole: so each letter is one.
     config.set("batch.num.messages", "1");
     config.set("linger.ms", "0");
@@ -243,7 +246,10 @@ fn pass(config: &mut ClientConfig, properties: &[(String, String)], denied: &[&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{broker::kafka::tests::support, config::StartAt};
+    use crate::{
+        broker::kafka::tests::support,
+        config::{Copying, DeadLetter, ExactlyOnce, StartAt},
+    };
 
     fn cluster(properties: &[(&str, &str)]) -> Cluster {
         Cluster {
@@ -350,5 +356,28 @@ mod tests {
         assert!(consumer.create_native_config().is_ok());
         assert!(producer(&cluster, &[]).create_native_config().is_ok());
         assert!(probe(&cluster).create_native_config().is_ok());
+        for timeout in [1, 10, 900] {
+            let own = [
+                ("message.timeout.ms", "900000"),
+                ("socket.timeout.ms", "300000"),
+                ("transactional.id", "other"),
+            ];
+            let mut subscription = subscription(StartAt::Fail, &[]);
+            subscription.dead_letter = Some(DeadLetter {
+                topic: "dead".to_owned(),
+                retry_topic: None,
+                copying: Copying::default(),
+                exactly_once: Some(ExactlyOnce {
+                    transaction_timeout: Duration::from_secs(timeout),
+                    transactional_id: Some("gateway".to_owned()),
+                }),
+                producer_properties: owned(&own),
+            });
+            let made = transactions(&cluster, &subscription).expect("exactly once");
+            let id = made.config.get("transactional.id");
+            let expected = format!("gateway.{}", subscription.name);
+            assert_eq!(id, Some(expected.as_str()));
+            assert!(made.config.create_native_config().is_ok(), "{timeout}");
+        }
     }
 }

@@ -27,9 +27,12 @@ use rdkafka::{
 };
 use tracing::{debug, warn};
 
+mod letters;
+
+use self::letters::{Places, Refused};
 use super::{
     commit::{Answer, Placed, list_of, size},
-    destination, error as errors,
+    error as errors,
     guard::guarded,
     producer::{Client, create, enqueue, refusal},
     rebalance::Context,
@@ -38,10 +41,6 @@ use crate::{
     broker::{Error, ErrorKind},
     fail,
 };
-
-mod letters;
-
-use letters::{Places, Refused};
 
 /// For one call; in between it is looked whether anybody still waits.
 const CALL: Duration = Duration::from_secs(5);
@@ -458,5 +457,5 @@ fn is_retriable(error: &KafkaError) -> bool {
         return error.is_retriable();
     }
     // rdkafka's flush before the commit.
-    matches!(error, KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut))
+    is(error, RDKafkaErrorCode::OperationTimedOut)
 }

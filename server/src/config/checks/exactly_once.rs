@@ -28,6 +28,12 @@ pub(in crate::config) fn exactly_once(reader: &mut Reader<'_>, name: &str, is_on
         let why = "needs dead_letter.topic: there is nothing to store together with commits";
         reader.refuse(spec, name, why);
     }
+    let on_failure = reader.given(&options::DEAD_LETTER_ON_FAILURE, name);
+    if let Some("park" | "discard") = on_failure.and_then(Node::text) {
+        let why = "contradicts dead_letter.exactly_once: a record settles with its dead letter or \
+                   not at all; use \"block\"";
+        reader.refuse(&options::DEAD_LETTER_ON_FAILURE, name, why);
+    }
     let cluster = reader
         .given(&options::SUBSCRIPTION_CLUSTER, name)
         .and_then(Node::text)

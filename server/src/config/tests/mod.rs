@@ -9,6 +9,7 @@ mod addresses;
 mod copying;
 mod documents;
 mod environment;
+mod exactly_once;
 mod intake;
 mod limits;
 mod properties;

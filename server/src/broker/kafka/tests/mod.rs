@@ -13,4 +13,5 @@ mod real;
 mod rebalance;
 mod start;
 pub(super) mod support;
+mod transaction;
 mod trouble;

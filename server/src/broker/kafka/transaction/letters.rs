@@ -1,11 +1,14 @@
-//! Where letters of a transaction go, and which of them were refused.
+//! Letters of a transaction: where they go, and which of them were refused.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use super::{Client, Trouble, destination};
+use super::{
+    super::{destination, producer::Client},
+    Trouble,
+};
 use crate::broker::{self, Error, ErrorKind, Outgoing};
 
 /// Partitions can be added: their number counts for this long.
@@ -71,5 +74,34 @@ impl Refused {
             Some(error) => Err(Trouble::Nothing(error)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::kafka::error as errors;
+
+    fn too_large() -> Error {
+        Error {
+            kind: ErrorKind::TooLarge,
+            detail: "too large".to_owned(),
+        }
+    }
+
+    #[test]
+    fn letters_that_were_refused_for_others_sake_are_not_blamed() {
+        let mut refused = Refused::default();
+        refused.note(0, 1, errors::transient("purged"), true);
+        refused.note(2, 3, too_large(), false);
+        refused.note(2, 4, errors::transient("later"), false);
+        let Err(Trouble::Letters(why)) = refused.verdict() else {
+            panic!("one is to blame");
+        };
+        assert_eq!(why.keys().collect::<Vec<_>>(), [&2]);
+        assert_eq!(why[&2].kind, ErrorKind::LetterTooLarge(3));
+        let mut refused = Refused::default();
+        refused.note(0, 1, errors::transient("purged"), true);
+        assert!(matches!(refused.verdict(), Err(Trouble::Nothing(_))));
     }
 }

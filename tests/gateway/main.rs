@@ -31,6 +31,7 @@ mod config;
 mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
+mod dead_letter_policy;
 mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        dead_letter_policy::cases(),
         exactly_once::cases(),
         redrive::cases(),
         dead_letter_topics::cases(),

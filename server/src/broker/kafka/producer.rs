@@ -112,6 +112,13 @@ impl KafkaProducer {
     }
 }
 
+#[cfg(test)]
+impl KafkaProducer {
+    pub(super) fn knows_nothing_of(&self, topic: &str) -> bool {
+        self.inner.destinations.knows_nothing_of(topic)
+    }
+}
+
 impl Producer for KafkaProducer {
     fn produce(&self, record: Outgoing) -> Produced {
         let client = self.inner.client();

@@ -29,6 +29,31 @@ fn l12_a_commit_that_covers_less_than_was_confirmed_waits() {
     assert_eq!(bench.map().expect("a map").settled, [range(50, 59)]);
 }
 
+/// L12: what Kafka has covered everything when it was committed, and a map that says
+/// more is refused.
+#[test]
+fn l12_nothing_is_confirmed_by_an_older_commit_when_maps_end() {
+    let mut bench = with_room(policy(), 100);
+    bench.fetched(0, 0).deliver(A, 0, 0).ack(A, 0, 0);
+    assert_eq!(bench.commits_until(1000), [1]);
+    bench
+        .fetched(1, 9)
+        .deliver(A, 1, 9)
+        .ack(A, 5, 5)
+        .confirm(7, &[(5, 5)]);
+    bench.committed(1, CommitOutcome::MetadataTooLarge);
+    assert!(
+        bench
+            .effects()
+            .contains(&Effect::MapRefused { most_bytes: 0 })
+    );
+    bench.until(5000);
+    assert_eq!(bench.confirmed(), [], "only the floor can tell it now");
+    bench.ack(A, 1, 4);
+    assert_eq!(bench.commits_until(6000), [6]);
+    assert_eq!(bench.confirmed(), [(7, Confirmed::Durable)]);
+}
+
 #[test]
 fn the_last_commit_of_a_drain_carries_the_map_and_ends_waits_after_it() {
     let mut bench = writing(policy());

@@ -221,7 +221,7 @@ fn retry_topic_is_looked_at_and_its_absence_stops_nothing() {
     let mut deleting = topic("again");
     deleting.keeping = Some(Keeping {
         compacted: false,
-        deletes_after: Some(std::time::Duration::from_secs(7 * 86_400)),
+        deletes_after: Some(Duration::from_secs(7 * 86_400)),
     });
     assert!(last(Some(deleting)).contains("older than 7days: such dead letters"));
     let mut compacted = topic("again");

@@ -6,11 +6,14 @@
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use ackgate_proto::server::gateway_service_server::GatewayServiceServer;
+use ackgate_proto::server::{
+    admin_service_server::AdminServiceServer, gateway_service_server::GatewayServiceServer,
+};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Server, server::TcpIncoming};
 
 use crate::{
+    admin::Admin,
     broker::{
         self, ErrorKind, Producer, Write,
         kafka::{KafkaConnect, KafkaProducer},
@@ -30,6 +33,11 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 /// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
 const RECEIVE_WINDOW: u32 = 1024 * 1024;
 
+/// Streams whose windows fit into that of their connection. A publisher's stream that is
+/// not read for a while keeps its window full; with more of them than this on one
+/// connection, the other streams of that connection wait too.
+const WINDOWS: u32 = 32;
+
 /// The part of the gateway's memory that Kafka's client may fill ahead of the lanes:
 /// one in so many, over all subscriptions.
 const PREFETCH_PART: u64 = 4;
@@ -37,6 +45,10 @@ const PREFETCH_PART: u64 = 4;
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
 const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
+
+/// The longest an operator's call may take, and how many one connection may have.
+const OPERATORS_WAIT: Duration = Duration::from_secs(30);
+const OPERATORS_CALLS: usize = 16;
 
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
@@ -49,8 +61,10 @@ const SMALL_BATCHES: [(&str, &str); 1] = [("batch.size", "16384")];
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error("listen.address = {address}: {source}")]
+    #[error("{option} = {address}: {source}")]
     Listen {
+        /// Which of the addresses.
+        option: &'static str,
         /// As configured.
         address: SocketAddr,
         /// The system's answer.
@@ -76,6 +90,8 @@ pub struct Gateway {
     shutdown: Shutdown,
     listener: TcpListener,
     address: SocketAddr,
+    /// Where operators' tools connect, if anywhere.
+    admin: Option<TcpListener>,
     gate: Gate,
     registry: Registry,
     desk: Desk,
@@ -174,10 +190,12 @@ impl Gateway {
     /// # Errors
     /// The address is taken, or a part refuses its settings.
     pub async fn build(config: Config) -> Result<Self, Error> {
-        let address = config.listen.address;
-        let listen_error = |source| Error::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listen_error)?;
-        let address = listener.local_addr().map_err(listen_error)?;
+        let listener = bind("listen.address", config.listen.address).await?;
+        let address = local_addr("listen.address", &listener, config.listen.address)?;
+        let admin = match config.admin {
+            None => None,
+            Some(admin) => Some(bind("admin.address", admin.address).await?),
+        };
         let kafka = Kafka {
             clusters: config.clusters.clone(),
             prefetch: Prefetch::of(&config),
@@ -203,6 +221,7 @@ impl Gateway {
             shutdown: config.shutdown,
             listener,
             address,
+            admin,
             gate: Gate::default(),
             registry,
             desk,
@@ -215,6 +234,14 @@ impl Gateway {
         self.address
     }
 
+    /// Where operators' tools connect; tells the port if 0 was configured.
+    #[must_use]
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin
+            .as_ref()
+            .and_then(|admin| admin.local_addr().ok())
+    }
+
     /// Serves until `stop` resolves, then stops gracefully: refuses new streams,
     /// drains, commits, leaves the groups, flushes the producers, closes. Each phase
     /// is bounded; together at most `shutdown.drain` + `shutdown.close` and a few
@@ -223,10 +250,12 @@ impl Gateway {
     /// # Errors
     /// The listener failed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let admin_address = self.admin_addr();
         let Self {
             listen,
             shutdown,
             listener,
+            admin,
             gate,
             registry,
             desk,
@@ -237,6 +266,10 @@ impl Gateway {
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
+        let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
+        if let Some(address) = admin_address {
+            tracing::info!(%address, "listening for operators");
+        }
         tokio::select! {
             ended = &mut server => return flatten(ended),
             () = stop => {}
@@ -272,6 +305,53 @@ impl Gateway {
     }
 }
 
+async fn bind(option: &'static str, address: SocketAddr) -> Result<TcpListener, Error> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| Error::Listen {
+        option,
+        address,
+        source,
+    })
+}
+
+fn local_addr(
+    option: &'static str,
+    listener: &TcpListener,
+    address: SocketAddr,
+) -> Result<SocketAddr, Error> {
+    listener.local_addr().map_err(|source| Error::Listen {
+        option,
+        address,
+        source,
+    })
+}
+
+/// Operators are served until the gateway has stopped: also while it drains they may
+/// want to see what is left.
+fn serve_operators(listener: TcpListener, registry: Registry) -> AbortOnDrop {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let service = AdminServiceServer::new(Admin::new(registry));
+    let serving = Server::builder()
+        .timeout(OPERATORS_WAIT)
+        .concurrency_limit_per_connection(OPERATORS_CALLS)
+        .add_service(service)
+        .serve_with_incoming(incoming);
+    AbortOnDrop(tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the listener for operators failed");
+        }
+    }))
+}
+
+/// A task that ends with whoever holds this.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
 
 fn serve(
@@ -287,7 +367,7 @@ fn serve(
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))
         .initial_stream_window_size(Some(RECEIVE_WINDOW))
-        .initial_connection_window_size(Some(4 * RECEIVE_WINDOW))
+        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
         .add_service(service);
     tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
         // An error means that the gateway is being dropped: the same end.

@@ -22,7 +22,7 @@ fn header(key: &str, value: Option<&[u8]>) -> (String, Option<Vec<u8>>) {
     (key.to_owned(), value.map(<[u8]>::to_vec))
 }
 
-// FC-52, FC-59.
+// FC-52, FC-55, FC-59.
 async fn copy_is_the_record_byte_for_byte(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     let dead = stage.topic("dead", 1).await;

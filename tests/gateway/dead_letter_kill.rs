@@ -1,7 +1,10 @@
 //! The gateway killed between any two steps of a dead letter's path, or its topic
 //! unavailable: nothing is lost, and what is written twice can be told.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ackgate_proto::v1::Outcome;
 use futures::future::join_all;
@@ -14,6 +17,7 @@ use crate::support::{
 pub(crate) fn cases() -> Vec<Case> {
     cases![
         kafka: killed_at_any_step_it_loses_nothing_and_repeats_can_be_told,
+            killed_among_many_dead_letters_it_loses_none_of_them,
             killed_before_a_dead_letter_is_confirmed_it_handles_the_record_again,
             outage_of_a_minute_costs_no_record_no_memory_and_no_connection;
     ]
@@ -81,6 +85,70 @@ async fn killed_at(stage: &Stage, step: &str, most: usize) {
     assert!(
         ids.len() == 1 && !ids.contains(&None),
         "{step}: {letters:?}"
+    );
+    stream.close().await;
+}
+
+const MANY: i64 = 40;
+
+// L3, L2.
+async fn killed_among_many_dead_letters_it_loses_none_of_them(stage: Stage) {
+    let points = [
+        "dead-letter.before-write:17",
+        "dead-letter.enqueued:17",
+        "dead-letter.confirmed:17",
+        "dead-letter.settled:17",
+        "commit.before",
+        "commit.done",
+    ];
+    let points = points.into_iter();
+    join_all(points.map(|point| killed_among_many(&stage, point))).await;
+}
+
+async fn killed_among_many(stage: &Stage, point: &str) {
+    let name = point.replace(':', "-");
+    let topic = stage.topic(&format!("orders-{name}"), 1).await;
+    let dead = stage.topic(&format!("dead-{name}"), 1).await;
+    let group = stage.named(&format!("group-{name}"));
+    let committed = async || {
+        let committed = stage.broker.committed(&group, &topic.name).await;
+        committed.get(&0).copied().unwrap_or(0)
+    };
+    let values = (0..MANY).map(|n| Outgoing::value(0, n.to_string()));
+    stage.broker.produce(&topic.name, values).await;
+    let subscription = stage.subscription(&topic).dead_letter(&dead);
+    let subscription = subscription.set("group", &format!("\"{group}\""));
+    let mut gateway = Gateway::start_to_die_at(stage, &[subscription], "", point).await;
+    let mut stream = gateway.open().await;
+    for record in stream.records(MANY as usize).await {
+        stream.tell(&record, Outcome::Rejected).await;
+    }
+    gateway.dies().await;
+    let passed = committed().await;
+    let letters = stage.broker.read(&dead.name).await;
+    for offset in 0..passed {
+        let copied = letters
+            .iter()
+            .any(|letter| letter.value.as_deref() == Some(offset.to_string().as_bytes()));
+        assert!(copied, "{point}: {offset} is passed without a copy");
+    }
+
+    gateway.restart().await;
+    let mut stream = gateway.open().await;
+    let deadline = Instant::now() + RECOVERY;
+    while committed().await < MANY {
+        answer(&mut stream).await;
+        assert!(Instant::now() < deadline, "{point}: not all are passed");
+    }
+    let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
+    let letters = stage.broker.read(&dead.name).await;
+    for id in letters.iter().filter_map(dedupe_id) {
+        *copies.entry(id).or_default() += 1;
+    }
+    assert_eq!(copies.len(), MANY as usize, "{point}: {copies:?}");
+    assert!(
+        copies.values().all(|&many| many <= 2),
+        "{point}: {copies:?}"
     );
     stream.close().await;
 }

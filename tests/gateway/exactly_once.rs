@@ -87,7 +87,7 @@ fn committed(client: &ClientConfig, topic: &str, partitions: i32) -> BTreeMap<i3
             }
             Err(error) => assert!(Instant::now() < deadline, "no stable position: {error}"),
         }
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::park_timeout(Duration::from_millis(100));
     }
 }
 
@@ -218,7 +218,7 @@ impl<'a> Scene<'a> {
                     Some(offset) if Instant::now() > deadline => {
                         panic!("{offset:?} is settled and not there: {letters:?}")
                     }
-                    Some(_) => std::thread::sleep(Duration::from_millis(100)),
+                    Some(_) => std::thread::park_timeout(Duration::from_millis(100)),
                     None => return (letters, committed(&client, &topic, partitions)),
                 }
             }
@@ -340,7 +340,7 @@ async fn a_transaction_left_open_ends_by_itself_and_no_position_is_guessed(stage
 async fn a_member_that_slept_through_its_session_commits_nothing(stage: Stage) {
     let scene = Scene::new(&stage, "zombie", 2).await;
     let subscription = scene.subscription().set("content.check", "\"json\"");
-    let first = Gateway::start(&stage, &[subscription.clone()]).await;
+    let first = Gateway::start(&stage, std::slice::from_ref(&subscription)).await;
     let _one = Subscriber::start(first.address, &[]);
     scene.produce(600).await;
     eventually("the first is at work", async || {
@@ -374,11 +374,11 @@ async fn a_member_that_slept_through_its_session_commits_nothing(stage: Stage) {
 async fn partitions_that_move_repeat_no_dead_letter(stage: Stage) {
     let scene = Scene::new(&stage, "moving", 4).await;
     let subscription = scene.subscription().set("content.check", "\"json\"");
-    let first = Gateway::start(&stage, &[subscription.clone()]).await;
+    let first = Gateway::start(&stage, std::slice::from_ref(&subscription)).await;
     let _one = Subscriber::start(first.address, &[]);
     scene.produce(999).await;
     for _ in 0..2 {
-        let mut second = Gateway::start(&stage, &[subscription.clone()]).await;
+        let mut second = Gateway::start(&stage, std::slice::from_ref(&subscription)).await;
         let _two = Subscriber::start(second.address, &[]);
         eventually("it has lanes", async || {
             if second.log().contains("lane assigned") {

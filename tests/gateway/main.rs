@@ -31,6 +31,7 @@ mod config;
 mod dead_letter;
 mod dead_letter_copy;
 mod dead_letter_kill;
+mod dead_letter_policy;
 mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
@@ -43,6 +44,7 @@ mod log;
 mod protocol;
 mod pub_command;
 mod publish;
+mod publish_rules;
 mod publish_trouble;
 mod rebalance;
 mod redelivery;
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         dead_letter::cases(),
         dead_letter_copy::cases(),
         dead_letter_kill::cases(),
+        dead_letter_policy::cases(),
         exactly_once::cases(),
         redrive::cases(),
         dead_letter_topics::cases(),
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
+        publish_rules::cases(),
         publish_trouble::cases(),
         answers::cases(),
         sessions::cases(),

@@ -2,8 +2,7 @@
 //! has its result in order, and what is refused says why.
 
 use ackgate_proto::v1::{
-    Acks, Header, OutgoingRecord, PublishBatchRequest, PublishError, PublishOptions,
-    PublishRecords, PublishResult, publish_request::Request,
+    Acks, Header, OutgoingRecord, PublishBatchRequest, PublishError, PublishOptions, PublishResult,
 };
 use tonic::Code;
 
@@ -19,17 +18,15 @@ pub(crate) fn cases() -> Vec<Case> {
             key_decides_the_partition_as_in_the_java_client,
             record_that_is_too_large_is_refused_alone,
             unknown_topic_and_partition_are_told_soon_and_noticed_when_they_appear,
+            record_that_kafka_refuses_does_not_condemn_those_beside_it,
             acks_are_as_asked_for;
         embedded:
-            call_writes_its_records_and_answers_in_order,
-            rules_of_the_stream_end_it_after_its_results,
-            options_that_cannot_stand_are_refused,
-            cluster_without_publish_takes_nothing;
+            call_writes_its_records_and_answers_in_order;
     ]
 }
 
 /// A gateway that takes records for everything that begins with the stage's name.
-async fn publishing(stage: &Stage, more: &str) -> Gateway {
+pub(crate) async fn publishing(stage: &Stage, more: &str) -> Gateway {
     let top = format!(
         "clusters.main.publish.topics = [\"{}\"]\n{more}",
         stage.named("*")
@@ -37,15 +34,15 @@ async fn publishing(stage: &Stage, more: &str) -> Gateway {
     Gateway::start_with(stage, &[], &top).await
 }
 
-async fn open(gateway: &Gateway) -> Publishing {
+pub(crate) async fn open(gateway: &Gateway) -> Publishing {
     Publishing::open(gateway.address, PublishOptions::default()).await
 }
 
-fn error(result: &PublishResult) -> PublishError {
+pub(crate) fn error(result: &PublishResult) -> PublishError {
     PublishError::try_from(result.error).expect("an error that is known")
 }
 
-fn written(result: &PublishResult) -> (i32, i64) {
+pub(crate) fn written(result: &PublishResult) -> (i32, i64) {
     assert_eq!(error(result), PublishError::Unspecified, "{result:?}");
     let place = result.partition.zip(result.offset);
     place.unwrap_or_else(|| panic!("no place in {result:?}"))
@@ -279,6 +276,12 @@ async fn record_that_is_too_large_is_refused_alone(stage: Stage) {
     assert_eq!(error(&stream.answered(5).await[4]), large);
     stream.records(vec![record(&small, "c")]).await;
     written(&stream.answered(6).await[5]);
+    // Together more than the topic takes in one batch, and each less.
+    let each = record(&small, vec![b'x'; 30_000]);
+    stream.records(vec![each; 10]).await;
+    let results = stream.answered(16).await;
+    results.iter().skip(6).map(written).for_each(drop);
+    stage.holds(&small, 11).await;
 }
 
 async fn unknown_topic_and_partition_are_told_soon_and_noticed_when_they_appear(stage: Stage) {
@@ -312,6 +315,40 @@ async fn unknown_topic_and_partition_are_told_soon_and_noticed_when_they_appear(
         assert_eq!(error(result), PublishError::NotFound, "{result:?}");
         assert!(number < 1000, "it is never noticed");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+async fn record_that_kafka_refuses_does_not_condemn_those_beside_it(stage: Stage) {
+    let topic = stage.topic("future", 1).await;
+    let more = "clusters.main.publish.producer.\"linger.ms\" = 500";
+    let gateway = publishing(&stage, more).await;
+    let mut stream = open(&gateway).await;
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let future = OutgoingRecord {
+        timestamp_ms: Some(now.as_millis() as i64 + 1_000_000_000),
+        ..record(&topic, "future")
+    };
+    let beside = OutgoingRecord {
+        key: Some(b"".as_slice().into()),
+        value: None,
+        headers: vec![header("h", None), header("h", Some(b""))],
+        timestamp_ms: Some(1_600_000_000_002),
+        ..record(&topic, "")
+    };
+    stream.records(vec![beside.clone(), future, beside]).await;
+    let errors: Vec<_> = stream.answered(3).await.iter().map(error).collect();
+    let [fine, refused] = [PublishError::Unspecified, PublishError::Refused];
+    assert_eq!(errors, [fine, refused, fine], "{:?}", stream.results);
+    let seen = stage.holds(&topic, 2).await;
+    for (seen, result) in seen.iter().zip([&stream.results[0], &stream.results[2]]) {
+        assert_eq!((seen.partition, seen.offset), written(result));
+        assert_eq!(
+            (seen.key.as_deref(), seen.value.as_deref()),
+            (Some(&b""[..]), None)
+        );
+        let none_and_empty = [("h".to_owned(), None), ("h".to_owned(), Some(Vec::new()))];
+        assert_eq!(seen.headers, none_and_empty);
+        assert_eq!(seen.timestamp, Some(1_600_000_000_002));
     }
 }
 
@@ -393,129 +430,4 @@ async fn call_writes_its_records_and_answers_in_order(stage: Stage) {
         assert_eq!(reason(&status), "RECORDS_OUT_OF_RANGE");
     }
     stage.holds(&topic, 1000).await;
-}
-
-async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
-    let topic = stage.topic("rules", 1).await;
-    let gateway = publishing(&stage, "").await;
-    let records = |records| Request::Records(PublishRecords { records });
-    let first = records(vec![record(&topic, "v")]);
-    for (request, code) in [
-        (first.clone(), "OPEN_EXPECTED"),
-        (Request::Close(Default::default()), "OPEN_EXPECTED"),
-    ] {
-        let mut stream = Publishing::connect(gateway.address).await;
-        stream.send(request).await;
-        let status = stream.status().await;
-        assert_eq!(
-            (status.code(), reason(&status).as_str()),
-            (Code::InvalidArgument, code)
-        );
-    }
-    let again = Request::Open(PublishOptions::default());
-    let huge = records(vec![record(&topic, vec![b'x'; 17 << 20])]);
-    let many = records(vec![record(&topic, "v"); 10_001]);
-    let mut written_so_far = 0;
-    for (request, code, reason_code) in [
-        (again, Code::FailedPrecondition, "ALREADY_OPEN"),
-        (
-            records(Vec::new()),
-            Code::InvalidArgument,
-            "RECORDS_OUT_OF_RANGE",
-        ),
-        (many, Code::InvalidArgument, "RECORDS_OUT_OF_RANGE"),
-        (huge, Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
-    ] {
-        let mut stream = open(&gateway).await;
-        stream.send(first.clone()).await;
-        stream.send(request).await;
-        let status = stream.status().await;
-        assert_eq!(status.code(), code, "{status:?}");
-        assert_eq!(reason(&status), reason_code);
-        assert_eq!(stream.results.len(), 1, "what was taken before is answered");
-        written(&stream.results[0]);
-        assert_eq!(stream.closed, None);
-        written_so_far += 1;
-    }
-    stage.holds(&topic, written_so_far).await;
-}
-
-async fn options_that_cannot_stand_are_refused(stage: Stage) {
-    let gateway = publishing(&stage, "").await;
-    let of = |seconds, nanos| Some(ackgate_timeout(seconds, nanos));
-    let fine = PublishOptions::default();
-    for options in [
-        PublishOptions {
-            acks: Acks::Leader.into(),
-            idempotence: Some(true),
-            ..fine.clone()
-        },
-        PublishOptions {
-            acks: 17,
-            ..fine.clone()
-        },
-        PublishOptions {
-            timeout: of(0, 99_000_000),
-            ..fine.clone()
-        },
-        PublishOptions {
-            timeout: of(301, 0),
-            ..fine.clone()
-        },
-        PublishOptions {
-            timeout: of(-1, 0),
-            ..fine.clone()
-        },
-    ] {
-        let mut stream = Publishing::connect(gateway.address).await;
-        stream.send(Request::Open(options.clone())).await;
-        let status = stream.status().await;
-        assert_eq!(
-            status.code(),
-            Code::InvalidArgument,
-            "{options:?}: {status:?}"
-        );
-        assert_eq!(reason(&status), "OPEN_INVALID");
-        let request = PublishBatchRequest {
-            options: Some(options),
-            records: vec![OutgoingRecord::default()],
-        };
-        let status = calls(gateway.address)
-            .await
-            .publish_batch(request)
-            .await
-            .unwrap_err();
-        assert_eq!(reason(&status), "OPEN_INVALID");
-    }
-    let options = PublishOptions {
-        cluster: "none".to_owned(),
-        ..fine
-    };
-    let mut stream = Publishing::connect(gateway.address).await;
-    stream.send(Request::Open(options)).await;
-    let status = stream.status().await;
-    assert_eq!(
-        (status.code(), reason(&status).as_str()),
-        (Code::NotFound, "UNKNOWN_CLUSTER")
-    );
-}
-
-async fn cluster_without_publish_takes_nothing(stage: Stage) {
-    let topic = stage.topic("off", 1).await;
-    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
-    for cluster in ["", "main"] {
-        let options = PublishOptions {
-            cluster: cluster.to_owned(),
-            ..PublishOptions::default()
-        };
-        let mut stream = Publishing::connect(gateway.address).await;
-        stream.send(Request::Open(options)).await;
-        let status = stream.status().await;
-        assert_eq!(status.code(), Code::PermissionDenied);
-        assert_eq!(reason(&status), "PUBLISH_OFF");
-    }
-}
-
-fn ackgate_timeout(seconds: i64, nanos: i32) -> prost_types::Duration {
-    prost_types::Duration { seconds, nanos }
 }

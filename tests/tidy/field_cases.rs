@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::{complain, tree};
 
 /// Cases that must be in the index: commit floor, rebalance, verdicts, order and
-/// broadcast, flow control.
+/// broadcast, flow control, dead letters, fidelity of what is passed on.
 const REQUIRED: &[u32] = &[
     1, 2, 3, 4, 6, 10, 11, 12, 16, 17, 18, 20, 21, 23, 26, 28, 29, 32, 33, 34, 35, 38, 39, 41, 42,
-    44, 64, 66, 68, 69, 70, 73, 74, 75, 77, 78, 80, 81,
+    44, 45, 47, 48, 49, 52, 53, 55, 57, 59, 62, 64, 66, 68, 69, 70, 73, 74, 75, 77, 78, 80, 81,
 ];
 
 /// A row of the index.

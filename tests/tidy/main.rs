@@ -46,6 +46,7 @@ const BOUNDARIES: &[Boundary] = &[
             "proto/",
             "build.rs",
             "client/",
+            "server/src/admin/",
             "server/src/session/",
             "server/src/sim/",
             "server/src/cli/",
@@ -57,6 +58,7 @@ const BOUNDARIES: &[Boundary] = &[
         names: &["ackgate_proto"],
         allowed: &[
             "client/",
+            "server/src/admin/",
             "server/src/session/",
             "server/src/sim/",
             "server/src/cli/",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackgate_client::NotWrittenKind;
 use ackgate_proto::v1;
-use futures::future::join;
+use futures::{FutureExt as _, future::join};
 
 use crate::support::{Gateway, numbered, offsets, outcome, roomy, send, within};
 
@@ -44,6 +44,35 @@ async fn close_waits_for_every_answer_and_says_goodbye() {
     assert_eq!(late.unwrap_err().kind, NotWrittenKind::NotSent);
     let stats = publisher.close(Duration::from_secs(1)).await;
     assert_eq!((stats.sent, stats.written, stats.failed), (4, 3, 1));
+}
+
+#[tokio::test]
+async fn flush_waits_for_what_was_sent_before_it_and_for_nothing_else() {
+    let mut gateway = Gateway::start().await;
+    let (publisher, mut session) = gateway.publish().await;
+    within("an empty flush", publisher.flush()).await;
+    let mut receipts = send(&publisher, 0..3).await;
+    session.records(3).await;
+    let mut flush = Box::pin(publisher.flush());
+    assert!(
+        flush.as_mut().now_or_never().is_none(),
+        "nothing is answered"
+    );
+    session.write(2).await;
+    for _ in 0..2 {
+        outcome(receipts.remove(0)).await.unwrap();
+    }
+    assert!(
+        flush.as_mut().now_or_never().is_none(),
+        "one is not answered"
+    );
+    let later = publisher.send(numbered(3)).await;
+    session.records(1).await;
+    session.write(1).await;
+    within("the flush", flush).await;
+    assert_eq!(publisher.stats().unanswered(), 1);
+    session.write(1).await;
+    outcome(later).await.unwrap();
 }
 
 #[tokio::test]
@@ -91,19 +120,19 @@ async fn close_turns_those_away_who_wait_for_room() {
     let builder = gateway.builder().max_in_flight(1, 1 << 20);
     let (publisher, mut session) = gateway.publish_with(builder).await;
     let first = publisher.send(numbered(0)).await;
-    let waiting = publisher.send(numbered(1));
-    let closing = publisher.close(Duration::from_secs(15));
+    session.records(1).await;
+    let mut waiting = Box::pin(publisher.send(numbered(1)));
+    assert!(waiting.as_mut().now_or_never().is_none(), "there is room");
+    let mut closing = Box::pin(publisher.close(Duration::from_secs(15)));
+    assert!(closing.as_mut().now_or_never().is_none(), "it is closed");
+    // Nothing was answered meanwhile.
+    let turned_away = outcome(within("its receipt", waiting).await).await;
+    assert_eq!(turned_away.unwrap_err().kind, NotWrittenKind::NotSent);
     let gateway_side = async {
-        session.records(1).await;
         session.write(1).await;
-        session.goodbye().await
+        session.goodbye().await;
     };
-    let all = async { tokio::join!(waiting, closing, gateway_side) };
-    let (turned_away, stats, _) = within("close", all).await;
-    assert_eq!(
-        outcome(turned_away).await.unwrap_err().kind,
-        NotWrittenKind::NotSent
-    );
+    let (stats, ()) = within("close", join(closing, gateway_side)).await;
     outcome(first).await.unwrap();
     assert_eq!((stats.sent, stats.written, stats.failed), (2, 1, 1));
 }

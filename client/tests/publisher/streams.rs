@@ -175,6 +175,28 @@ async fn drained_stream_that_breaks_leaves_what_it_owes_open() {
 }
 
 #[tokio::test]
+async fn what_a_stream_left_open_is_sent_again_before_what_waited() {
+    let mut gateway = Gateway::start().await;
+    let builder = gateway.builder().retry_unanswered(true);
+    let (publisher, mut session) = gateway.publish_with(builder).await;
+    let mut receipts = send(&publisher, 0..4).await;
+    session.records(4).await;
+    session.drain().await;
+    assert!(session.request().await.is_none());
+    // These have no stream yet, and two of the others no answer.
+    receipts.extend(send(&publisher, 4..6).await);
+    let turned_away = refused(PublishError::Unavailable);
+    session.answer(vec![written(0), turned_away]).await;
+    outcome(receipts.remove(0)).await.unwrap();
+    drop(session);
+    let mut session = gateway.opened().await;
+    assert_eq!(session.values(5).await, ["1", "2", "3", "4", "5"]);
+    session.write(5).await;
+    assert_eq!(offsets(receipts).await, [0, 1, 2, 3, 4]);
+    assert_eq!(publisher.stats().resent, 2);
+}
+
+#[tokio::test]
 async fn gateway_that_owes_answers_and_says_nothing_counts_as_gone() {
     let mut gateway = Gateway::start().await;
     let hour = Duration::from_hours(1);

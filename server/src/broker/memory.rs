@@ -32,6 +32,10 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
+    /// Dead letters of records of this partition fail.
+    pub(crate) letters_fail_of: Option<i32>,
+    /// Dead letters that were tried, written or not.
+    pub(crate) letters_tried: u64,
     /// What is not settled in what was committed, or was stored before: of letters that
     /// went with commits.
     pub(crate) untrue_letters: Vec<u64>,
@@ -348,7 +352,15 @@ impl Consumer for Memory {
 impl Producer for Memory {
     fn produce(&self, record: Outgoing) -> Produced {
         let result = self.with(|state| {
-            if state.letters_fail {
+            state.letters_tried += 1;
+            let is_of = |partition: i32| {
+                let partition = partition.to_string();
+                record.headers.iter().any(|(name, value)| {
+                    name == "ackgate.dead-letter.partition"
+                        && value.as_deref() == Some(partition.as_bytes())
+                })
+            };
+            if state.letters_fail || state.letters_fail_of.is_some_and(is_of) {
                 return Err(Error {
                     kind: ErrorKind::Transient,
                     detail: "as told".to_owned(),

@@ -10,6 +10,7 @@ use crate::{
     telemetry::logs,
 };
 
+pub mod admin;
 pub mod bench;
 pub mod check;
 pub mod demo;
@@ -50,6 +51,10 @@ pub enum Command {
     Sub(sub::Args),
     /// Write lines, JSON or files to a topic.
     Pub(publish::Args),
+    /// Show the lanes of a running gateway.
+    Lanes(admin::LanesArgs),
+    /// Close dead-letter breakers of a running gateway.
+    Breaker(admin::BreakerArgs),
     /// List, show and put back dead letters.
     Dlq(dlq::Args),
     /// Show everything at work on an embedded broker.
@@ -78,6 +83,8 @@ impl Cli {
             Command::Check(args) => Box::pin(check::run(args)).await,
             Command::Sub(args) => Box::pin(sub::run(args)).await,
             Command::Pub(args) => Box::pin(publish::run(args)).await,
+            Command::Lanes(args) => Box::pin(admin::lanes(args)).await,
+            Command::Breaker(args) => Box::pin(admin::breaker(args)).await,
             Command::Dlq(args) => Box::pin(dlq::run(args)).await,
             Command::Demo(args) => Box::pin(demo::run(args)).await,
             Command::Bench(args) => Box::pin(bench::run(args)).await,
@@ -129,7 +136,11 @@ mod tests {
     fn a_cause_is_told_once() {
         let address = ([127, 0, 0, 1], 1).into();
         let source = std::io::Error::other("in use");
-        let error = anyhow::Error::new(crate::gateway::Error::Listen { address, source });
+        let error = anyhow::Error::new(crate::gateway::Error::Listen {
+            option: "listen.address",
+            address,
+            source,
+        });
         assert_eq!(in_full(&error), "listen.address = 127.0.0.1:1: in use");
         let error = anyhow::Error::msg("in use").context("cannot serve");
         assert_eq!(in_full(&error), "cannot serve: in use");

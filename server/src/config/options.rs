@@ -375,7 +375,8 @@ options! {
         "Clusters whose topics may be opened without a subscription in this file.";
     AD_HOC_TOPICS = "ad_hoc.topics", Kind::Texts("patterns of topic names"), Need::Required,
         "Topics that may be opened: `*` stands for any characters, `?` for one. Kafka's own, which \
-         begin with two underscores, need a pattern that begins so too.";
+         begin with two underscores, need a pattern that begins so too; one of dead letters has to \
+         be named as it is.";
     AD_HOC_GROUPS = "ad_hoc.groups", Kind::Texts("patterns of consumer groups"), Need::Required,
         "Consumer groups that may be used.";
     AD_HOC_DEAD_LETTER_TOPICS = "ad_hoc.dead_letter_topics",

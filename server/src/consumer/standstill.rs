@@ -93,7 +93,9 @@ impl Driver {
         };
         let (detail, at) = match stop {
             Stop::DeadLetter { offset } => {
-                let error = entry.letter_error.as_deref().unwrap_or_default();
+                // Those that travel with a commit fail with it.
+                let error = entry.letter_error.as_deref();
+                let error = error.unwrap_or("the commit that it travels with failed");
                 let detail = format!("dead letter not written: {error}");
                 (detail, Some(OffsetRange::one(offset)))
             }

@@ -164,13 +164,12 @@ impl Desk {
 
     /// Waits until the client library has written what it has, `within` that time.
     pub async fn flush(&self, within: Duration) {
-        for place in &self.shared.places {
-            let made = place.made().await;
-            let flushes = made.iter().map(|producer| producer.flushed(within));
-            for flushed in futures::future::join_all(flushes).await {
-                if let Err(error) = flushed {
-                    tracing::error!(%error, "published records are given up");
-                }
+        let places = self.shared.places.iter().map(|place| place.made());
+        let made = futures::future::join_all(places).await;
+        let flushes = made.iter().flatten().map(|it| it.flushed(within));
+        for flushed in futures::future::join_all(flushes).await {
+            if let Err(error) = flushed {
+                tracing::error!(%error, "published records are given up");
             }
         }
     }

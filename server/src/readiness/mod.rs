@@ -138,7 +138,13 @@ fn look(cluster: &Cluster, subscription: &Subscription) -> Result<Vec<Finding>, 
                 ),
             })?;
             let admin = Topics::new(cluster, ANSWER_WITHIN)?;
-            if admin.ensure(&topic, partitions, creation.replication)? {
+            // What is put back has its old timestamps: it would be deleted by them, unread.
+            let settings: &[(&str, &str)] = if subscription.retry_topic() == Some(&topic) {
+                &[("retention.ms", "-1")]
+            } else {
+                &[]
+            };
+            if admin.ensure(&topic, partitions, creation.replication, settings)? {
                 tracing::info!(
                     subscription = subscription.name,
                     topic,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::broker::kafka;
+use crate::broker::kafka::{self, Keeping};
 use crate::config::{Cluster, Config, DeadLetter, Subscription};
 
 /// How bad a finding is.
@@ -85,6 +85,8 @@ pub struct TopicFacts {
     pub min_in_sync: Option<usize>,
     /// Its `max.message.bytes`; `None` if the cluster did not say.
     pub max_message_bytes: Option<u64>,
+    /// What it keeps of its records; `None` if the cluster did not say.
+    pub keeping: Option<Keeping>,
 }
 
 /// What the rules want to know of a topic.
@@ -101,6 +103,7 @@ pub(crate) fn facts(topic: kafka::TopicFacts) -> TopicFacts {
             .unwrap_or(0),
         min_in_sync: topic.min_insync_replicas,
         max_message_bytes: topic.max_message_bytes,
+        keeping: topic.keeping,
         name: topic.name,
     }
 }
@@ -279,10 +282,31 @@ fn retry(
         );
         return Some(Finding::warning(&subject, text));
     }
+    if let Some(text) = found.keeping.and_then(|keeping| loses(topic, keeping)) {
+        return Some(Finding::warning(&subject, text));
+    }
     Some(Finding::ok(
         &subject,
         format!("retry topic {topic}: partitions: {}", found.partitions),
     ))
+}
+
+/// What a retry topic would not keep, if anything.
+fn loses(topic: &str, keeping: Keeping) -> Option<String> {
+    if keeping.compacted {
+        return Some(format!(
+            "retry topic {topic} is compacted and keeps one record of each key: nothing is redriven \
+             into it; set its cleanup.policy to delete"
+        ));
+    }
+    keeping.deletes_after.map(|after| {
+        format!(
+            "retry topic {topic} deletes records whose own timestamp is older than {}: such dead \
+             letters are not redriven; set its retention.ms to -1, or message.timestamp.type to \
+             LogAppendTime",
+            humantime::format_duration(after)
+        )
+    })
 }
 
 /// Whether a write with acks=all would be confirmed now.

@@ -220,6 +220,20 @@ impl Registry {
         }
     }
 
+    /// Every subscription that runs now, by name.
+    #[must_use]
+    pub fn running(&self) -> Vec<(String, Handle)> {
+        let declared = self.shared.declared.iter();
+        let mut running: Vec<_> = declared
+            .map(|(name, handle)| (name.clone(), handle.clone()))
+            .collect();
+        for one in self.shared.state.lock().ad_hoc.values() {
+            running.push((one.handle.subscription().name.clone(), one.handle.clone()));
+        }
+        running.sort_by(|(a, _), (b, _)| a.cmp(b));
+        running
+    }
+
     /// From now on nothing can be attached to. Returns what runs.
     #[must_use]
     pub fn close(&self) -> Closing {

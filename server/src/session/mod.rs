@@ -1,7 +1,7 @@
 //! Streams: a subscriber's opening, credit, batches out and verdicts in, and a
 //! publisher's records in and results out.
 //!
-//! Boundary: the only folder that knows gRPC and protocol types. It decides nothing
+//! Boundary: the only folder beside `admin` that knows gRPC and protocol types. It decides nothing
 //! about records.
 
 mod convert;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackgate_lane::{Backoff, OnReject, Order, Policy, Window};
+use ackgate_lane::{Backoff, OnReject, OnUnwritten, Order, Policy, Window};
 
 use super::dice::Dice;
 use crate::config::{Batch, Copying, DeadLetter, Delivery, Intake, Lease, StartAt, Subscription};
@@ -141,7 +141,7 @@ fn subscription(
         delivery: Delivery::Competing,
         policy: Policy {
             exactly_once: exactly_once && on_reject == OnReject::DeadLetter,
-            ..policy(dice, kind, on_reject)
+            ..parking(kind, exactly_once, policy(dice, kind, on_reject))
         },
         window_bytes: 1 << 20,
         linger: dice.ms(500, 20_000),
@@ -169,6 +169,21 @@ fn subscription(
     }
 }
 
+/// In half of the runs where it may be, dead letters that cannot be written are set
+/// aside.
+fn parking(kind: Kind, exactly_once: bool, policy: Policy) -> Policy {
+    let parks = kind != Kind::Ordered && !exactly_once && policy.max_attempts.is_multiple_of(2);
+    let tries = 1 + policy.max_attempts / 2;
+    Policy {
+        on_unwritten: if parks {
+            OnUnwritten::Park { tries }
+        } else {
+            OnUnwritten::Block
+        },
+        ..policy
+    }
+}
+
 fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
     let backoff = |dice: &mut Dice| Backoff {
         initial: dice.ms(1, 1000),
@@ -189,7 +204,7 @@ fn policy(dice: &mut Dice, kind: Kind, on_reject: OnReject) -> Policy {
         backoff: backoff(dice),
         on_reject,
         dead_letter_backoff: backoff(dice),
-        on_unwritten: ackgate_lane::OnUnwritten::Block,
+        on_unwritten: OnUnwritten::Block,
         breaker: ackgate_lane::Breaker::default(),
         window: Window {
             records: dice.count(1, 60),

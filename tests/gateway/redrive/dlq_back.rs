@@ -15,6 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
             what_was_put_back_is_read_wherever_the_group_begins,
             what_cannot_be_put_back_is_counted_and_left,
             retry_topic_that_takes_less_gets_what_it_takes,
+            created_retry_topic_keeps_old_records,
             dry_run_writes_nothing;
     ]
 }
@@ -361,6 +362,36 @@ async fn retry_topic_that_takes_less_gets_what_it_takes(stage: Stage) {
         ),
         (&0.into(), &1.into(), &8.into())
     );
+}
+
+async fn created_retry_topic_keeps_old_records(stage: Stage) {
+    let topics = Topics {
+        source: stage.topic("orders", 2).await,
+        dead: stage.topic("dead", 2).await,
+        retry: Topic {
+            name: stage.named("retry"),
+        },
+    };
+    let mut old = letter(&stage, &topics, (1, 0));
+    for (key, value) in &mut old.headers {
+        if key == "ackgate.dead-letter.timestamp" {
+            *value = Some(b"1700000000000".to_vec());
+        }
+    }
+    stage.broker.produce(&topics.dead.name, [old]).await;
+    let subscription = with_retry(&stage, &topics).set("dead_letter.create", "true");
+    let gateway = stage.gateway(&[subscription]).await;
+    gateway.logs("topic created").await;
+    let made = stage
+        .broker
+        .tools()
+        .tool("configs", &["--describe", "--topic", &topics.retry.name]);
+    assert!(made.contains("retention.ms=-1"), "{made}");
+    let summary = redrive(&stage, &topics, &[]).await;
+    assert_eq!(summary["put_back"], 1, "{summary}");
+    let mut stream = gateway.open().await;
+    let again = stream.record().await;
+    assert_eq!(again.record.timestamp_ms, 1_700_000_000_000);
 }
 
 async fn dry_run_writes_nothing(stage: Stage) {

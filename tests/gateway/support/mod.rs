@@ -18,7 +18,7 @@ pub(crate) use case::{Case, On, cases, run};
 pub(crate) use gateway::{Gateway, Subscription, free_port, render};
 pub(crate) use process::{Process, ackgate};
 pub(crate) use proxy::Proxy;
-pub(crate) use publish::{Publishing, calls, record};
+pub(crate) use publish::{Publishing, calls, calls_over, record};
 pub(crate) use stage::{Stage, Topic};
 pub(crate) use stream::{Received, Stream, connection, reason};
 pub(crate) use subscriber::Subscriber;

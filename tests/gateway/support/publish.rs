@@ -25,7 +25,11 @@ pub(crate) fn record(topic: &Topic, value: impl Into<Vec<u8>>) -> OutgoingRecord
 
 /// A client for calls.
 pub(crate) async fn calls(address: SocketAddr) -> GatewayServiceClient<Channel> {
-    let connection = connection(address).await.expect("the gateway listens");
+    calls_over(connection(address).await.expect("the gateway listens"))
+}
+
+/// The same over a connection that others share.
+pub(crate) fn calls_over(connection: Channel) -> GatewayServiceClient<Channel> {
     GatewayServiceClient::new(connection)
         .max_decoding_message_size(64 << 20)
         .max_encoding_message_size(64 << 20)
@@ -49,8 +53,12 @@ pub(crate) struct Publishing {
 impl Publishing {
     /// Connects without saying anything.
     pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self::connect_over(connection(address).await.expect("the gateway listens")).await
+    }
+
+    async fn connect_over(connection: Channel) -> Self {
         let (requests, outgoing) = mpsc::channel(4);
-        let mut client = calls(address).await;
+        let mut client = calls_over(connection);
         let response = timeout(PATIENCE, client.publish(ReceiverStream::new(outgoing)))
             .await
             .expect("response headers come without a first message")
@@ -67,7 +75,13 @@ impl Publishing {
 
     /// Connects, opens and waits for the answer.
     pub(crate) async fn open(address: SocketAddr, options: PublishOptions) -> Self {
-        let mut stream = Self::connect(address).await;
+        let connection = connection(address).await.expect("the gateway listens");
+        Self::open_over(connection, options).await
+    }
+
+    /// The same over a connection that others share.
+    pub(crate) async fn open_over(connection: Channel, options: PublishOptions) -> Self {
+        let mut stream = Self::connect_over(connection).await;
         stream.send(Request::Open(options)).await;
         while stream.opened.is_none() {
             stream.pull().await.expect("the stream is opened");

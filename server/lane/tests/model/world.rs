@@ -123,7 +123,22 @@ impl World {
         assert!(!self.drained, "an effect after the end: {effect:?}");
         let each = |range: OffsetRange| range.first().get()..range.end().get();
         match effect {
-            Effect::Commit { position, serial } => self.asked(position.get(), serial, lane),
+            Effect::Commit { position, serial } => {
+                let letters = lane.commit_letters(serial);
+                let commit = Commit {
+                    serial,
+                    position: position.get(),
+                    map: lane.commit_map(serial).map(<[u8]>::to_vec),
+                    letters: letters.iter().map(|letter| letter.offset.get()).collect(),
+                };
+                let rides = letters.iter().map(|letter| {
+                    let offset = letter.offset.get();
+                    Did::Rides(offset, letter.cause, letter.attempts, letter.deliveries)
+                });
+                let mut did: Vec<Did> = rides.collect();
+                did.push(self.commit(commit));
+                did
+            }
             Effect::MapRefused { .. } => Vec::new(),
             Effect::Seek { to } => {
                 assert_eq!(self.seek.replace(to.get()), None, "two seeks at once");
@@ -137,18 +152,7 @@ impl World {
                 deliveries,
             } => {
                 let offset = offset.get();
-                assert!(
-                    self.letters.insert(offset),
-                    "two dead letters of {offset} at once"
-                );
-                assert!(
-                    !self.settled.contains(&offset),
-                    "a dead letter of settled {offset}"
-                );
-                assert!(
-                    !self.asked.insert(offset) || !self.tripped,
-                    "a new dead letter of {offset} behind an open breaker"
-                );
+                self.letter(offset);
                 vec![Did::Letter(offset, cause, attempts, deliveries)]
             }
             Effect::Returned {
@@ -188,22 +192,20 @@ impl World {
         }
     }
 
-    /// The commit that the lane asks for, with its letters.
-    fn asked(&mut self, position: u64, serial: u64, lane: &Lane) -> Vec<Did> {
-        let letters = lane.commit_letters(serial);
-        let commit = Commit {
-            serial,
-            position,
-            map: lane.commit_map(serial).map(<[u8]>::to_vec),
-            letters: letters.iter().map(|letter| letter.offset.get()).collect(),
-        };
-        let rides = letters.iter().map(|letter| {
-            let offset = letter.offset.get();
-            Did::Rides(offset, letter.cause, letter.attempts, letter.deliveries)
-        });
-        let mut did: Vec<Did> = rides.collect();
-        did.push(self.commit(commit));
-        did
+    /// A dead letter of `offset` is asked for.
+    fn letter(&mut self, offset: u64) {
+        assert!(
+            self.letters.insert(offset),
+            "two dead letters of {offset} at once"
+        );
+        assert!(
+            !self.settled.contains(&offset),
+            "a dead letter of settled {offset}"
+        );
+        assert!(
+            !self.asked.insert(offset) || !self.tripped,
+            "a new dead letter of {offset} behind an open breaker"
+        );
     }
 
     fn commit(&mut self, commit: Commit) -> Did {

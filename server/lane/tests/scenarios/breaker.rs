@@ -29,14 +29,13 @@ fn in_order(run: u32) -> Policy {
 
 /// Offsets of the dead letters asked for.
 fn letters(bench: &mut Bench) -> Vec<u64> {
-    bench
-        .effects()
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::DeadLetter { offset, .. } => Some(offset.get()),
-            _ => None,
-        })
-        .collect()
+    let mut offsets = Vec::new();
+    for effect in bench.effects() {
+        if let Effect::DeadLetter { offset, .. } = effect {
+            offsets.push(offset.get());
+        }
+    }
+    offsets
 }
 
 fn tripped(records: u32) -> Effect {

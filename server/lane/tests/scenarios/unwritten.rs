@@ -233,7 +233,8 @@ fn l3_what_was_not_tried_counts_as_no_failed_write() {
 
 #[test]
 fn every_cause_takes_the_same_way() {
-    let give_up: [(Cause, fn(&mut Bench)); 6] = [
+    type GiveUp = fn(&mut Bench);
+    let give_up: [(Cause, GiveUp); 6] = [
         (Cause::Rejected, |bench| {
             bench.deliver(A, 0, 0).applied(A, 0, 0, Rejected);
         }),

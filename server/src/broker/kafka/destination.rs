@@ -92,6 +92,11 @@ impl Destinations {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn knows_nothing_of(&self, topic: &str) -> bool {
+        !self.topics.lock().contains_key(topic)
+    }
+
     fn topic(&self, topic: &str) -> Arc<Topic> {
         let mut topics = self.topics.lock();
         Arc::clone(topics.entry(topic.to_owned()).or_default())

@@ -47,6 +47,8 @@ pub struct TopicFacts {
     pub min_insync_replicas: Option<usize>,
     /// `max.message.bytes`; `None` if the broker does not say.
     pub max_message_bytes: Option<u64>,
+    /// What it keeps of its records; `None` if the broker does not say.
+    pub keeping: Option<Keeping>,
 }
 
 /// What is known about a partition.
@@ -146,22 +148,8 @@ impl Probe {
             min_insync_replicas: number("min.insync.replicas")
                 .and_then(|number| usize::try_from(number).ok()),
             max_message_bytes: number("max.message.bytes"),
+            keeping: config.as_ref().and_then(keeping),
         }))
-    }
-
-    /// What the topic `name` keeps; `None` where the broker does not tell.
-    #[must_use]
-    pub fn keeping(&self, name: &str) -> Option<Keeping> {
-        let config = self.config(name)?;
-        let value = |property: &str| config.get(property)?.value.as_deref();
-        let policy = value("cleanup.policy")?;
-        let own_time = value("message.timestamp.type")? == "CreateTime";
-        let retention = value("retention.ms").and_then(|ms| ms.parse().ok());
-        let deletes = own_time && policy.contains("delete");
-        Some(Keeping {
-            compacted: policy.contains("compact"),
-            deletes_after: retention.filter(|_| deletes).map(Duration::from_millis),
-        })
     }
 
     fn metadata(&self, topic: &str) -> Result<Metadata, Error> {
@@ -203,6 +191,19 @@ impl Probe {
         let asked = admin.describe_configs(&topics, &options);
         block_on(asked).ok()?.into_iter().next()?.ok()
     }
+}
+
+fn keeping(config: &ConfigResource) -> Option<Keeping> {
+    let value = |property: &str| config.get(property)?.value.as_deref();
+    let policy = value("cleanup.policy")?;
+    let own_time = value("message.timestamp.type")? == "CreateTime";
+    // Below 0: for ever.
+    let retention = value("retention.ms").and_then(|ms| ms.parse().ok());
+    let deletes = own_time && policy.contains("delete");
+    Some(Keeping {
+        compacted: policy.contains("compact"),
+        deletes_after: retention.filter(|_| deletes).map(Duration::from_millis),
+    })
 }
 
 fn partitions(topic: &MetadataTopic) -> Vec<PartitionFacts> {

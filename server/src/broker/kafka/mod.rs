@@ -8,6 +8,7 @@
 //! Invariant: nothing here decides what is committed or where to read; it does
 //! what it is told for the lanes it holds, and tells what happened.
 
+mod alone;
 pub mod bulk;
 mod commit;
 mod connect;

@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -20,13 +20,13 @@ use rdkafka::{
     ClientConfig, ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, Message as _, OwnedHeaders},
+    message::{BorrowedMessage, Header, Message as _, OwnedHeaders},
     producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
 };
 use tokio::sync::oneshot;
 use tracing::{debug, error, warn};
 
-use super::{destination::Destinations, error as errors, rebalance::log, settings};
+use super::{alone::Alone, destination::Destinations, error as errors, rebalance::log, settings};
 use crate::{
     broker::{
         Error, ErrorKind, Flushed, Largest, Outgoing, Partitions, Placed, Produced, Producer,
@@ -43,6 +43,8 @@ pub struct KafkaProducer {
 
 struct Inner {
     config: ClientConfig,
+    /// Records of refused batches are sent again one by one.
+    is_publishing: bool,
     client: Mutex<Client>,
     destinations: Destinations,
     /// A fatally failed client is being replaced.
@@ -54,7 +56,8 @@ pub(super) type Client = Arc<ThreadedProducer<Reports>>;
 /// Where a record's delivery report goes.
 pub(super) enum Waiting {
     Future(oneshot::Sender<Result<Placed, KafkaError>>),
-    Receipt(Receipt),
+    /// With the record's timestamp, which a failed record's report does not have.
+    Receipt(Receipt, Option<i64>),
 }
 
 impl KafkaProducer {
@@ -64,7 +67,7 @@ impl KafkaProducer {
     /// # Errors
     /// librdkafka refuses the settings.
     pub fn new(cluster: &Cluster, properties: &[(String, String)]) -> Result<Self, Error> {
-        Self::with(cluster, settings::producer(cluster, properties))
+        Self::with(cluster, settings::producer(cluster, properties), false)
     }
 
     /// A producer of published records on `cluster`, each of which is answered `within`
@@ -81,14 +84,15 @@ impl KafkaProducer {
         within: Duration,
     ) -> Result<Self, Error> {
         let config = settings::publisher(cluster, publish, acks, is_idempotent, within);
-        Self::with(cluster, config)
+        Self::with(cluster, config, true)
     }
 
-    fn with(cluster: &Cluster, config: ClientConfig) -> Result<Self, Error> {
-        let client =
-            create(&config).map_err(|error| errors::mapped(&error, "settings of the producer"))?;
+    fn with(cluster: &Cluster, config: ClientConfig, is_publishing: bool) -> Result<Self, Error> {
+        let client = build(&config, is_publishing)
+            .map_err(|error| errors::mapped(&error, "settings of the producer"))?;
         let inner = Inner {
             config,
+            is_publishing,
             client: Mutex::new(client),
             destinations: Destinations::new(cluster),
             replacing: AtomicBool::new(false),
@@ -105,6 +109,13 @@ impl KafkaProducer {
     pub fn flush(&self, timeout: Duration) -> Result<(), Error> {
         let client = self.inner.client();
         flush(&client, timeout)
+    }
+}
+
+#[cfg(test)]
+impl KafkaProducer {
+    pub(super) fn knows_nothing_of(&self, topic: &str) -> bool {
+        self.inner.destinations.knows_nothing_of(topic)
     }
 }
 
@@ -159,10 +170,14 @@ impl Producer for KafkaProducer {
 impl Write for KafkaProducer {
     fn enqueue(&self, record: &Outgoing, receipt: Receipt) -> Result<(), Receipt> {
         let client = self.inner.client();
-        let Err((error, waiting)) = send(&client, record, Waiting::Receipt(receipt)) else {
+        let Err((error, waiting)) = send(
+            &client,
+            record,
+            Waiting::Receipt(receipt, record.timestamp_ms),
+        ) else {
             return Ok(());
         };
-        let Waiting::Receipt(receipt) = waiting else {
+        let Waiting::Receipt(receipt, _) = waiting else {
             return Ok(());
         };
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
@@ -205,7 +220,7 @@ impl Inner {
         let inner = Arc::clone(self);
         let spawned = thread::Builder::new()
             .name("kafka-producer".to_owned())
-            .spawn(move || match create(&inner.config) {
+            .spawn(move || match build(&inner.config, inner.is_publishing) {
                 Ok(next) => {
                     let former = std::mem::replace(&mut *inner.client.lock(), next);
                     inner.replacing.store(false, Ordering::Release);
@@ -225,7 +240,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let client = self.client();
-        if client.in_flight_count() == 0 {
+        if under_way(&client) == 0 {
             return;
         }
         // On a thread of its own, because this may run on one of the runtime's.
@@ -244,12 +259,32 @@ impl Drop for Inner {
 
 /// A client with these settings. Asks no broker.
 pub(super) fn create(config: &ClientConfig) -> Result<Client, KafkaError> {
-    config.create_with_context(Reports).map(Arc::new)
+    build(config, false)
+}
+
+fn build(config: &ClientConfig, is_publishing: bool) -> Result<Client, KafkaError> {
+    let alone = is_publishing.then(|| Alone::new(config));
+    config.create_with_context(Reports { alone }).map(Arc::new)
+}
+
+/// The client that sends records of refused batches again, if there was one.
+fn alone(client: &Client) -> Option<Client> {
+    client.context().alone.as_ref().and_then(Alone::client)
+}
+
+fn under_way(client: &Client) -> i32 {
+    client.in_flight_count() + alone(client).map_or(0, |alone| alone.in_flight_count())
 }
 
 fn flush(client: &Client, timeout: Duration) -> Result<(), Error> {
-    client.flush(timeout).map_err(|_| {
-        let count = client.in_flight_count();
+    let begin = Instant::now();
+    let flushed = client.flush(timeout).and_then(|()| {
+        // What was refused has been handed over by now.
+        let left = timeout.saturating_sub(begin.elapsed());
+        alone(client).map_or(Ok(()), |alone| alone.flush(left))
+    });
+    flushed.map_err(|_| {
+        let count = under_way(client);
         errors::transient(format!("{count} records have no answer from Kafka yet"))
     })
 }
@@ -267,7 +302,11 @@ pub(super) fn enqueue(
 }
 
 /// Enqueues a record, or gives back who waits for it.
-fn send(client: &Client, record: &Outgoing, waiting: Waiting) -> Result<(), (KafkaError, Waiting)> {
+pub(super) fn send(
+    client: &Client,
+    record: &Outgoing,
+    waiting: Waiting,
+) -> Result<(), (KafkaError, Waiting)> {
     let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
     for (key, value) in &record.headers {
         headers = headers.insert(Header {
@@ -330,7 +369,9 @@ impl fmt::Debug for KafkaProducer {
 
 /// Takes delivery reports. Errors reach whoever waits for a record; here they are for
 /// whoever debugs.
-pub(super) struct Reports;
+pub(super) struct Reports {
+    alone: Option<Alone>,
+}
 
 impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -348,23 +389,29 @@ impl ProducerContext for Reports {
     type DeliveryOpaque = Box<Waiting>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, waiting: Box<Waiting>) {
-        let result = match result {
-            Ok(record) => Ok(Placed {
-                partition: record.partition(),
-                offset: record.offset(),
-            }),
-            Err((error, _)) => Err(error),
+        let placed = |record: &BorrowedMessage<'_>| Placed {
+            partition: record.partition(),
+            offset: record.offset(),
         };
-        match *waiting {
+        match (*waiting, result) {
             // Nobody waits any more: the future was dropped.
-            Waiting::Future(report) => drop(report.send(result.map_err(Clone::clone))),
-            Waiting::Receipt(receipt) => receipt.answer(result.map_err(|error| {
+            (Waiting::Future(report), Ok(record)) => drop(report.send(Ok(placed(record)))),
+            (Waiting::Future(report), Err((error, _))) => drop(report.send(Err(error.clone()))),
+            (Waiting::Receipt(receipt, _), Ok(record)) => receipt.answer(Ok(placed(record))),
+            (Waiting::Receipt(receipt, timestamp_ms), Err((error, record))) => {
+                let receipt = match &self.alone {
+                    None => receipt,
+                    Some(alone) => match alone.again(error, record, timestamp_ms, receipt) {
+                        Ok(()) => return,
+                        Err(receipt) => receipt,
+                    },
+                };
                 let code = error.rdkafka_error_code();
-                Unwritten {
+                receipt.answer(Err(Unwritten {
                     why: code.map_or(Why::Refused, errors::why),
                     detail: code.map_or_else(|| error.to_string(), |code| code.to_string()),
-                }
-            })),
+                }));
+            }
         }
     }
 }

@@ -52,7 +52,7 @@ impl Topics {
     }
 
     /// Creates a topic unless it exists, and tells whether it did. `None` replicas: the
-    /// cluster's own number.
+    /// cluster's own number. `settings` are those of a topic that is created.
     ///
     /// # Errors
     /// The cluster refuses it, or does not answer in time.
@@ -61,11 +61,15 @@ impl Topics {
         topic: &str,
         partitions: u32,
         replicas: Option<u32>,
+        settings: &[(&str, &str)],
     ) -> Result<bool, Error> {
         let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         // -1: the broker's default.
         let replicas = TopicReplication::Fixed(replicas.map_or(-1, number));
         let new = NewTopic::new(topic, number(partitions), replicas);
+        let new = settings
+            .iter()
+            .fold(new, |new, &(name, value)| new.set(name, value));
         let answers = block_on(self.admin.create_topics([&new], &self.options));
         let exists = |answer: &Result<String, (String, RDKafkaErrorCode)>| {
             matches!(answer, Err((_, RDKafkaErrorCode::TopicAlreadyExists)))

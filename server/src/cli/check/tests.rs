@@ -3,7 +3,7 @@
 use std::{path::Path, sync::mpsc};
 
 use super::*;
-use crate::broker::{Error, ErrorKind};
+use crate::broker::{Error, ErrorKind, kafka::Keeping};
 
 const TEXT: &str = r#"
 [clusters.main]
@@ -39,6 +39,7 @@ fn topic(name: &str) -> TopicFacts {
         in_sync: 3,
         min_in_sync: Some(2),
         max_message_bytes: Some(1_048_588),
+        keeping: None,
     }
 }
 
@@ -217,6 +218,18 @@ fn retry_topic_is_looked_at_and_its_absence_stops_nothing() {
     let mut small = topic("again");
     small.max_message_bytes = Some(1000);
     assert!(last(Some(small)).contains("up to 1000 bytes, and dead up to 1048588"));
+    let mut deleting = topic("again");
+    deleting.keeping = Some(Keeping {
+        compacted: false,
+        deletes_after: Some(Duration::from_secs(7 * 86_400)),
+    });
+    assert!(last(Some(deleting)).contains("older than 7days: such dead letters"));
+    let mut compacted = topic("again");
+    compacted.keeping = Some(Keeping {
+        compacted: true,
+        deletes_after: None,
+    });
+    assert!(last(Some(compacted)).starts_with("warning: retry topic again is compacted"));
     let mut headless = topic("again");
     headless.leaderless = 1;
     assert!(last(Some(headless)).starts_with("warning: retry topic again: 1 of 8"));

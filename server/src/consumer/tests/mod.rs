@@ -32,6 +32,7 @@ mod log;
 mod ownership;
 mod resume;
 mod shape;
+mod standstill;
 mod stop;
 
 use crate::{

@@ -46,6 +46,16 @@ impl World {
                 | Effect::Drained => {}
             }
         }
+        self.hear();
+        if self.lane.snapshot().map.is_full {
+            self.count("full");
+        }
+        if let Err(violation) = invariants::check(&self.lane) {
+            panic!("{violation}");
+        }
+    }
+    /// Takes the ends of waits: what is confirmed must be known to Kafka.
+    fn hear(&mut self) {
         while let Some(confirmation) = self.lane.poll_confirmation() {
             let token = confirmation.token;
             match confirmation.result {
@@ -70,12 +80,6 @@ impl World {
                     }
                 }
             }
-        }
-        if self.lane.snapshot().map.is_full {
-            self.count("full");
-        }
-        if let Err(violation) = invariants::check(&self.lane) {
-            panic!("{violation}");
         }
     }
 }

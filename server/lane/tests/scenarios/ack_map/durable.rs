@@ -54,6 +54,27 @@ fn l12_nothing_is_confirmed_by_an_older_commit_when_maps_end() {
     assert_eq!(bench.confirmed(), [(7, Confirmed::Durable)]);
 }
 
+/// L12: the map that Kafka has reaches beyond what settled after it.
+#[test]
+fn l12_a_map_from_before_maps_ended_confirms_nothing_later() {
+    let mut bench = with_room(policy(), 100);
+    bench
+        .fetched(0, 9)
+        .deliver(A, 0, 9)
+        .ack(A, 0, 0)
+        .ack(A, 9, 9);
+    assert_eq!(bench.commits_until(1000), [1]);
+    bench.ack(A, 5, 5).confirm(7, &[(5, 5)]);
+    bench
+        .committed(1, CommitOutcome::MetadataTooLarge)
+        .until(9000)
+        .quiet();
+    assert_eq!(bench.confirmed(), [], "only the floor can tell it now");
+    bench.ack(A, 1, 4);
+    assert_eq!(bench.commits_until(10_000), [6]);
+    assert_eq!(bench.confirmed(), [(7, Confirmed::Durable)]);
+}
+
 #[test]
 fn the_last_commit_of_a_drain_carries_the_map_and_ends_waits_after_it() {
     let mut bench = writing(policy());

@@ -224,3 +224,33 @@ async fn full_queue_gives_the_receipt_back() {
     let (number, answer) = heard.try_recv().expect("a dropped receipt answers");
     assert_eq!((number, answer.unwrap_err().why), (1, Why::TimedOut));
 }
+
+#[tokio::test]
+async fn partitions_are_told_and_an_outage_is_told_to_all_who_ask_within_seconds() {
+    let mock = mock(TOPIC, 3);
+    let producer = KafkaProducer::new(&cluster(&mock.bootstrap_servers()), &[]).unwrap();
+    assert_eq!(producer.partitions(TOPIC).await.unwrap(), Some(3));
+
+    // Nobody listens there.
+    let producer = KafkaProducer::new(&cluster("127.0.0.1:9"), &[]).unwrap();
+    let asking = (0..1000).map(|_| producer.partitions(TOPIC));
+    let answers = tokio::time::timeout(PATIENCE, futures::future::join_all(asking)).await;
+    for answer in answers.expect("all are answered") {
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Transient, "{error}");
+        assert!(error.detail.contains(TOPIC), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn partition_that_is_not_there_is_refused_and_makes_what_is_known_doubtful() {
+    let mock = mock(TOPIC, 3);
+    let producer = KafkaProducer::new(&cluster(&mock.bootstrap_servers()), &[]).unwrap();
+    assert_eq!(producer.partitions(TOPIC).await.unwrap(), Some(3));
+    let elsewhere = Outgoing {
+        partition: Some(7),
+        ..outgoing(TOPIC)
+    };
+    producer.produce(elsewhere).await.unwrap_err();
+    assert!(producer.knows_nothing_of(TOPIC));
+}

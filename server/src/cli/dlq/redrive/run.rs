@@ -119,7 +119,7 @@ fn looked_at(place: &Place, retry_topic: &str) -> Result<(i32, Option<Keeping>)>
     let Some(facts) = probe.topic(retry_topic)? else {
         anyhow::bail!("retry topic {retry_topic} does not exist: create it first");
     };
-    let keeping = probe.keeping(retry_topic);
+    let keeping = facts.keeping;
     if keeping.is_some_and(|keeping| keeping.compacted) {
         anyhow::bail!(
             "retry topic {retry_topic} is compacted: of records with one key it would keep the \
@@ -239,8 +239,8 @@ impl Run<'_> {
         let gone_at = told.timestamp_ms.saturating_add(time::span(keeps));
         (told.timestamp_ms > 0 && gone_at <= time::now_ms()).then(|| {
             format!(
-                "older than the {} that {} keeps records: set its message.timestamp.type to \
-                 LogAppendTime, or a longer retention.ms",
+                "older than the {} that {} keeps records: set its retention.ms to -1, or its \
+                 message.timestamp.type to LogAppendTime",
                 humantime::format_duration(keeps),
                 self.target.retry_topic
             )

@@ -1,0 +1,10 @@
+//! `ackgate lanes` and `ackgate breaker`: what operators see of a running gateway's
+//! lanes, and say about them.
+
+mod breaker;
+mod connect;
+mod lanes;
+mod shown;
+
+pub use breaker::{Args as BreakerArgs, run as breaker};
+pub use lanes::{Args as LanesArgs, run as lanes};

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Broadcast {
-    /// As [`Lane::handle_fenced`], for every member.
+    /// As [`Lane::handle_fenced`](crate::Lane::handle_fenced), for every member.
     pub fn handle_fenced(&mut self, now: Time) {
         for share in self.shares.values_mut() {
             share.lane.handle_fenced(now);
@@ -16,7 +16,7 @@ impl Broadcast {
         self.pump(now);
     }
 
-    /// As [`Lane::handle_subscriber_paused`].
+    /// As [`Lane::handle_subscriber_paused`](crate::Lane::handle_subscriber_paused).
     pub fn handle_subscriber_paused(&mut self, now: Time, subscriber: Subscriber) {
         if let Some(share) = self.shares.get_mut(&subscriber) {
             share.lane.handle_subscriber_paused(now, subscriber);
@@ -24,7 +24,7 @@ impl Broadcast {
         self.pump(now);
     }
 
-    /// As [`Lane::handle_dispatched`], from what [`Self::ready_for`] returned.
+    /// As [`Lane::handle_dispatched`](crate::Lane::handle_dispatched), from what [`Self::ready_for`] returned.
     pub fn handle_dispatched(
         &mut self,
         now: Time,
@@ -40,7 +40,7 @@ impl Broadcast {
         self.pump(now);
     }
 
-    /// As [`Lane::handle_sent`].
+    /// As [`Lane::handle_sent`](crate::Lane::handle_sent).
     pub fn handle_sent(&mut self, now: Time, subscriber: Subscriber, range: OffsetRange) {
         if let Some(share) = self.shares.get_mut(&subscriber) {
             share.lane.handle_sent(now, subscriber, range);
@@ -48,7 +48,7 @@ impl Broadcast {
         self.pump(now);
     }
 
-    /// As [`Lane::handle_verdict`], on what `subscriber` itself got.
+    /// As [`Lane::handle_verdict`](crate::Lane::handle_verdict), on what `subscriber` itself got.
     pub fn handle_verdict(
         &mut self,
         now: Time,
@@ -71,7 +71,7 @@ impl Broadcast {
         self.pump(now);
     }
 
-    /// As [`Lane::handle_extend`].
+    /// As [`Lane::handle_extend`](crate::Lane::handle_extend).
     pub fn handle_extend(
         &mut self,
         now: Time,

@@ -6,14 +6,14 @@ use super::Broadcast;
 use crate::{Cause, OffsetRange, OnExpired, Order, Position, Subscriber, Time};
 
 impl Broadcast {
-    /// As [`Lane::handle_fetched`]: the records are fanned out to the members that are
+    /// As [`Lane::handle_fetched`](crate::Lane::handle_fetched): the records are fanned out to the members that are
     /// there, or wait for the first.
     pub fn handle_fetched(&mut self, now: Time, range: OffsetRange) {
         self.trunk.handle_fetched(now, range);
         self.pump(now);
     }
 
-    /// As [`Lane::handle_fetched_keyed`].
+    /// As [`Lane::handle_fetched_keyed`](crate::Lane::handle_fetched_keyed).
     pub fn handle_fetched_keyed(&mut self, now: Time, range: OffsetRange, keys: &[Option<u64>]) {
         if let Order::Key { .. } = self.policy.order {
             let with_key = (range.first().get()..).zip(keys);
@@ -23,13 +23,13 @@ impl Broadcast {
         self.handle_fetched(now, range);
     }
 
-    /// As [`Lane::handle_end`].
+    /// As [`Lane::handle_end`](crate::Lane::handle_end).
     pub fn handle_end(&mut self, now: Time, position: Position) {
         self.trunk.handle_end(now, position);
         self.pump(now);
     }
 
-    /// As [`Lane::handle_gone`].
+    /// As [`Lane::handle_gone`](crate::Lane::handle_gone).
     pub fn handle_gone(&mut self, now: Time, oldest: Position) {
         self.trunk.handle_gone(now, oldest);
         self.pump(now);
@@ -67,7 +67,7 @@ impl Broadcast {
         records
     }
 
-    /// As [`Lane::handle_expired`], for records that were about to go to `subscriber`:
+    /// As [`Lane::handle_expired`](crate::Lane::handle_expired), for records that were about to go to `subscriber`:
     /// it counts as having refused them, or acked them if they are dropped.
     pub fn handle_expired(
         &mut self,

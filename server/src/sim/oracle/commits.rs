@@ -135,9 +135,16 @@ fn may_be_given_up(facts: &Facts<'_>, lane: u64, offset: u64) -> bool {
     let last = or_empty(&facts.deliveries, &(lane, offset)).iter();
     let deliveries = last.map(|d| d.delivery).max().unwrap_or(0);
     // Some hand-overs reach nobody, so the deliveries cannot be counted from outside;
-    // a record that reached nobody may have been too large for all.
+    // a record that reached nobody may have been too large for all, and where a lane
+    // belongs to one, one that others got may be too large for the next.
+    let is_too_large = |bytes: u64| {
+        let mut sessions = facts.sessions.values();
+        sessions.any(|session| session.max_bytes < bytes)
+    };
+    let largest = or_empty(&facts.deliveries, &(lane, offset)).iter();
     rejected
         || deliveries == 0
+        || largest.map(|d| d.bytes).max().is_some_and(is_too_large)
         || super::deliveries::most_attempts(facts, lane, offset, u32::MAX) > policy.max_attempts
         || deliveries >= policy.max_deliveries
         || facts

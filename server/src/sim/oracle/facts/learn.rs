@@ -120,11 +120,13 @@ impl Facts<'_> {
                 credit,
                 ack_deadline,
                 confirm,
+                max_bytes,
             } => {
                 let facts = Session {
                     gateway: *gateway,
                     deadline: *ack_deadline,
                     confirm: *confirm,
+                    max_bytes: *max_bytes,
                     credits: vec![(self.now, *credit)],
                     over: None,
                 };

@@ -4,7 +4,7 @@
 use super::{
     Violation,
     facts::Facts,
-    known::{Became, Delivery, Lane},
+    known::{Became, Claim, Delivery, Lane},
     or_empty,
 };
 use crate::sim::{
@@ -211,9 +211,11 @@ fn too_early(facts: &Facts<'_>, new: &New, complain: &mut impl FnMut(&'static st
         return;
     };
     let claims = or_empty(&facts.claims, &place);
+    // What names no delivery is about whatever is out, also if it was on its way then.
+    let is_about = |c: &Claim| c.index > old.index || (c.delivery.is_none() && c.at >= old.since);
     let own: Vec<_> = claims
         .iter()
-        .filter(|c| c.session == old.session && c.index > old.index)
+        .filter(|c| c.session == old.session && is_about(c))
         .filter(|c| !matches!(c.saying, Saying::Extend(_) | Saying::Nonsense(_)))
         .collect();
     if let [only] = own.as_slice()

@@ -122,6 +122,8 @@ impl Lane {
             }
         }
         let plan = self.plan_with(floor, alone, self.letters.most);
+        // None can go before the floor has risen, so the lane must not wait for them.
+        self.letters.failing &= !plan.letters.is_empty();
         if Some(plan.covered) < self.confirmations.bound() {
             // Only the number of letters may keep the floor from getting there.
             return self.plan_with(floor, alone, usize::MAX);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Answer, DeadLetterOutcome, Effect, Offset, OffsetRange, Return, Subscriber, Target, Time,
-    Verdict,
+    Verdict, atomic,
     lane::Phase,
     slot::{Slot, State},
 };
@@ -223,7 +223,7 @@ impl Broadcast {
                     let refusal = Refusal {
                         subscriber,
                         cause,
-                        attempts: slot.attempts,
+                        attempts: atomic::attempts(slot, cause),
                         deliveries: slot.deliveries,
                     };
                     for offset in range.first().get()..range.end().get() {

@@ -7,7 +7,9 @@ use ackgate_lane::{
     Verdict::Rejected,
 };
 
-use crate::support::{A, Bench, at, commit, in_lane_order, policy, range, returned, settled};
+use crate::support::{
+    A, Bench, FAILED, at, commit, in_lane_order, policy, range, returned, settled,
+};
 
 fn exactly_once() -> Policy {
     Policy {
@@ -290,4 +292,27 @@ fn only_a_commit_stores_a_letter() {
     let mut bench = rejecting(exactly_once(), 0, (0, 0));
     bench.quiet().dead_letter(0, DeadLetterOutcome::Stored);
     assert_eq!((bench.effects(), bench.floor()), (vec![], 0));
+}
+
+/// Its commit failed, and since then so much has settled below it that the map has no
+/// room for it any more: it waits for the floor, so the lane must not wait for it.
+#[test]
+fn a_letter_that_the_map_no_longer_has_room_for_does_not_stop_the_lane() {
+    let mut bench = with_maps(exactly_once(), 100);
+    bench
+        .fetched(0, 1999)
+        .deliver(A, 0, 1999)
+        .applied(A, 1501, 1501, Rejected);
+    assert_eq!(bench.riding(), [1501]);
+    bench.committed(0, Failed);
+    for offset in (1..1400).step_by(2) {
+        bench.ack(A, offset, offset);
+    }
+    bench.applied(A, 0, 0, FAILED);
+    for tick in 1..10 {
+        bench.until(tick * 1000).quiet().committed(0, Done);
+    }
+    assert_eq!(bench.riding(), [], "there is no room for it");
+    assert_eq!(bench.lane.stop(), None);
+    assert_eq!(bench.ready_range(), Some((0, 0)));
 }

@@ -82,12 +82,7 @@ impl Destinations {
 
     /// What is known of the topic may be wrong: it is asked anew.
     pub(super) fn doubt(&self, topic: &str, error: &KafkaError) {
-        if let Some(
-            RDKafkaErrorCode::UnknownPartition
-            | RDKafkaErrorCode::UnknownTopic
-            | RDKafkaErrorCode::UnknownTopicOrPartition,
-        ) = error.rdkafka_error_code()
-        {
+        if is_doubtful(error) {
             self.topics.lock().remove(topic);
         }
     }
@@ -101,6 +96,18 @@ impl Destinations {
         let mut topics = self.topics.lock();
         Arc::clone(topics.entry(topic.to_owned()).or_default())
     }
+}
+
+/// Whether a write that failed with this says that the topic is not as it was.
+pub(super) fn is_doubtful(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownTopicOrPartition,
+        )
+    )
 }
 
 /// The answer that counts, or a new one. What was known before is better than no answer.

@@ -32,7 +32,7 @@ mod letters;
 use self::letters::{Places, Refused};
 use super::{
     commit::{Answer, Placed, list_of, size},
-    error as errors,
+    destination, error as errors,
     guard::guarded,
     producer::{Client, create, enqueue, refusal},
     rebalance::Context,
@@ -246,7 +246,8 @@ impl Transactor {
         let mut refused = Refused::default();
         for (index, (commit, _)) in of.iter().enumerate() {
             for (number, letter) in commit.letters.iter().enumerate() {
-                let letter = match self.places.place(producer, letter) {
+                let count = |topic: &str| destination::count(producer, topic);
+                let letter = match self.places.place(letter, count) {
                     Ok(letter) => letter,
                     Err(error) => {
                         refused.note(index, number, error, false);
@@ -260,6 +261,7 @@ impl Transactor {
                 match queued {
                     Some(Ok(delivery)) => written.push((index, number, delivery)),
                     Some(Err(error)) => {
+                        self.places.doubt(&letter.topic, &error);
                         let error = refusal(&error, &letter.topic);
                         refused.note(index, number, error, false);
                     }
@@ -290,6 +292,7 @@ impl Transactor {
                     // One that failed takes the others along.
                     let along = is(&error, RDKafkaErrorCode::PurgeQueue)
                         || is(&error, RDKafkaErrorCode::PurgeInflight);
+                    self.places.doubt(topic, &error);
                     refused.note(index, number, refusal(&error, topic), along);
                 }
                 Err(_) => {

@@ -11,7 +11,7 @@ use super::{
     mutation::{self, Mutation},
 };
 use crate::{
-    broker::{self, Placed},
+    broker::{self, ErrorKind, Placed},
     fail,
 };
 
@@ -80,9 +80,13 @@ impl Driver {
             }
             Err(error) => {
                 entry.letter_error = Some(error.to_string());
-                entry
-                    .lane
-                    .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
+                // What waits for room has not failed, and is neither parked nor discarded.
+                let outcome = if error.kind == ErrorKind::Full {
+                    DeadLetterOutcome::Postponed
+                } else {
+                    DeadLetterOutcome::Failed
+                };
+                entry.lane.handle_dead_letter(now, offset, outcome);
                 if let Some(count) = self.letter_failures.again(now) {
                     tracing::warn!(
                         topic = %entry.partition.topic,

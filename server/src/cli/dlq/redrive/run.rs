@@ -147,6 +147,7 @@ fn words(error: &Error, retry_topic: &str) -> String {
              there, and it will not be put back twice"
         ),
         ErrorKind::Transient
+        | ErrorKind::Full
         | ErrorKind::TooLarge
         | ErrorKind::LetterTooLarge(_)
         | ErrorKind::Operator => format!("{error}; run it again to go on"),

@@ -121,13 +121,14 @@ impl Lane {
                 return plan;
             }
         }
-        let plan = self.plan_with(floor, alone, self.letters.most);
-        // None can go before the floor has risen, so the lane must not wait for them.
-        self.letters.failing &= !plan.letters.is_empty();
-        if Some(plan.covered) < self.confirmations.bound() {
+        let bound = self.confirmations.bound();
+        let mut plan = self.plan_with(floor, alone, self.letters.most);
+        if Some(plan.covered) < bound {
             // Only the number of letters may keep the floor from getting there.
-            return self.plan_with(floor, alone, usize::MAX);
+            plan = self.plan_with(floor, alone, usize::MAX);
         }
+        // Where none can go before the floor has risen, the lane must not wait for them.
+        self.letters.failing &= !plan.letters.is_empty() && Some(plan.covered) >= bound;
         plan
     }
 

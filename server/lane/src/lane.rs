@@ -57,8 +57,8 @@ pub enum DeadLetterOutcome {
     Stored,
     /// It is not known to be stored; the lane keeps the record and asks again.
     Failed,
-    /// It was not tried, since the record's body is not there at the moment; the lane
-    /// asks again.
+    /// It was not tried, since the record's body is not there at the moment, or too much
+    /// waits to be written; the lane asks again.
     Postponed,
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub(crate) commits: Vec<(i32, u64)>,
     pub(crate) letters: Vec<Outgoing>,
     pub(crate) letters_fail: bool,
+    /// Too many of them wait already.
+    pub(crate) letters_full: bool,
     /// Dead letters of records of this partition fail.
     pub(crate) letters_fail_of: Option<i32>,
     /// Dead letters that were tried, written or not.
@@ -364,6 +366,12 @@ impl Producer for Memory {
                 return Err(Error {
                     kind: ErrorKind::Transient,
                     detail: "as told".to_owned(),
+                });
+            }
+            if state.letters_full {
+                return Err(Error {
+                    kind: ErrorKind::Full,
+                    detail: "full".to_owned(),
                 });
             }
             if state

@@ -198,6 +198,8 @@ pub enum ClusterState {
 pub enum ErrorKind {
     /// Try again later.
     Transient,
+    /// Not tried, since too much waits already: try again later.
+    Full,
     /// This lane is no longer ours.
     Fenced,
     /// The record is too large for the topic, or the metadata of a commit for the broker.

@@ -113,7 +113,7 @@ impl Driver {
             }
             // The next commit goes without the map that was too large.
             ErrorKind::TooLarge => return,
-            ErrorKind::Transient | ErrorKind::Fenced | ErrorKind::Operator => {}
+            ErrorKind::Transient | ErrorKind::Full | ErrorKind::Fenced | ErrorKind::Operator => {}
         }
         if let Some(count) = self.letter_failures.again(now) {
             tracing::warn!(

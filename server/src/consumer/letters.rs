@@ -1,7 +1,7 @@
 //! What becomes of given-up records: their dead letters are written, and the answer
 //! settles them or lets the lane try again.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{Cause, DeadLetterOutcome, Generation, Offset, Time};
 
@@ -11,9 +11,12 @@ use super::{
     mutation::{self, Mutation},
 };
 use crate::{
-    broker::{self, Placed},
+    broker::{self, ErrorKind, Placed},
     fail,
 };
+
+/// A producer without room is left alone for this long: thousands may wait for it.
+const FULL: Duration = Duration::from_secs(1);
 
 impl Driver {
     pub(super) fn dead_letter(&mut self, now: Time, generation: Generation, given_up: &GivenUp) {
@@ -42,6 +45,11 @@ impl Driver {
         }
         self.letters.push(Box::pin(async move {
             let result = dead_letter::write(&*producer, letter).await;
+            if let Err(error) = &result
+                && error.kind == ErrorKind::Full
+            {
+                tokio::time::sleep(FULL).await;
+            }
             (generation, offset, result)
         }));
         tracing::debug!(
@@ -80,9 +88,13 @@ impl Driver {
             }
             Err(error) => {
                 entry.letter_error = Some(error.to_string());
-                entry
-                    .lane
-                    .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
+                // What waits for room has not failed, and is neither parked nor discarded.
+                let outcome = if error.kind == ErrorKind::Full {
+                    DeadLetterOutcome::Postponed
+                } else {
+                    DeadLetterOutcome::Failed
+                };
+                entry.lane.handle_dead_letter(now, offset, outcome);
                 if let Some(count) = self.letter_failures.again(now) {
                     tracing::warn!(
                         topic = %entry.partition.topic,

@@ -316,3 +316,27 @@ fn a_letter_that_the_map_no_longer_has_room_for_does_not_stop_the_lane() {
     assert_eq!(bench.lane.stop(), None);
     assert_eq!(bench.ready_range(), Some((0, 0)));
 }
+
+/// The same where it has room, but a commit would cover less than has been promised.
+#[test]
+fn a_letter_that_no_commit_may_take_along_does_not_stop_the_lane() {
+    let mut bench = with_maps(exactly_once(), 100);
+    bench
+        .fetched(0, 1999)
+        .deliver(A, 0, 1999)
+        .applied(A, 1501, 1501, Rejected)
+        .committed(0, Done)
+        .applied(A, 2, 2, Rejected);
+    assert_eq!(bench.riding(), [2]);
+    bench.committed(0, Failed);
+    for offset in (5..1400).step_by(2) {
+        bench.ack(A, offset, offset);
+    }
+    bench.applied(A, 0, 0, FAILED);
+    for tick in 1..10 {
+        bench.until(tick * 1000).quiet().committed(0, Done);
+    }
+    assert_eq!(bench.riding(), [], "less would be covered");
+    assert_eq!(bench.lane.stop(), None);
+    assert_eq!(bench.ready_range(), Some((0, 0)));
+}

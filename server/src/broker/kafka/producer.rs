@@ -126,7 +126,11 @@ impl Producer for KafkaProducer {
             Err(error) => {
                 self.inner.replace_if_fatal(&error);
                 self.inner.destinations.doubt(&record.topic, &error);
-                Box::pin(ready(Err(refusal(&error, &record.topic))))
+                let mut refusal = refusal(&error, &record.topic);
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
+                    refusal.kind = ErrorKind::Full;
+                }
+                Box::pin(ready(Err(refusal)))
             }
             Ok(delivery) => {
                 let inner = Arc::clone(&self.inner);

@@ -320,3 +320,24 @@ async fn outage_is_waited_out_within_the_window_and_everything_is_written_once()
         (1000, 1000)
     );
 }
+
+/// L3: a letter for which the producer had no room has not been tried.
+#[tokio::test(start_paused = true)]
+async fn record_whose_letter_waits_for_room_is_not_discarded() {
+    let broker = Memory::default();
+    broker.append(0, 0..2);
+    broker.with(|state| state.letters_full = true);
+    let handle = start_with(&broker, unwritten(OnUnwritten::Discard { tries: 1 }));
+    let mut peer = Peer::attach(&handle, 1, 5).await;
+    let lane = peer.records(2).await[0].lane;
+    peer.settle(lane, 0, 1, Verdict::Rejected).await;
+    assert!(peer.is_quiet(Duration::from_secs(60)).await);
+    assert_eq!(broker.with(|state| state.committed.get(&0).copied()), None);
+    broker.with(|state| state.letters_full = false);
+    eventually(&broker, "the end", |state| {
+        state.committed.get(&0) == Some(&2)
+    })
+    .await;
+    assert_eq!(broker.with(|state| state.letters.len()), 2);
+    assert_eq!(handle.counts().discarded, 0);
+}

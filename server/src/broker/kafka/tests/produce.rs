@@ -108,7 +108,7 @@ async fn full_queue_refuses_at_once() {
         producer.produce(outgoing(TOPIC)),
     ];
     let error = producer.produce(outgoing(TOPIC)).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Transient, "{error}");
+    assert_eq!(error.kind, ErrorKind::Full, "{error}");
     let error = producer.flush(Duration::from_millis(50)).unwrap_err();
     assert!(error.detail.contains('2'), "{error}");
     drop(waiting);

@@ -1,7 +1,7 @@
 //! [`Before`]: which dead letters have been put back already.
 //!
 //! It costs one reading of the retry topic, and memory for each run of dead letters that
-//! follow each other: about 50 bytes a run, so a few in all where everything was put
+//! follow each other: about 60 bytes a run, so a few in all where everything was put
 //! back, and at most that for every second dead letter.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
@@ -20,10 +20,17 @@ pub(super) struct Before {
     runs: BTreeMap<i32, Runs>,
 }
 
-/// Disjoint runs of offsets that do not touch: the first offset and the one after the
-/// last.
+/// Disjoint runs of offsets that do not touch, by the first one.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Runs(BTreeMap<u64, u64>);
+struct Runs(BTreeMap<u64, Run>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// The offset after the last.
+    end: u64,
+    /// Of which record the first one was.
+    of: u64,
+}
 
 impl Before {
     /// Reads the retry topic. `None`: Ctrl-C came first.
@@ -52,35 +59,52 @@ impl Before {
         self.runs
             .entry(made.partition)
             .or_default()
-            .add(made.offset);
+            .add(made.offset, made.of);
     }
 
     pub(super) fn has(&self, partition: i32, offset: i64) -> bool {
-        let runs = self.runs.get(&partition);
-        runs.zip(u64::try_from(offset).ok())
-            .is_some_and(|(runs, offset)| runs.has(offset))
+        let run = self.run(partition, offset);
+        run.is_some()
+    }
+
+    /// Whether what was put back from there was another dead letter than one of record
+    /// `of`: then the dead-letter topic is not the one that it was. It is known of the
+    /// first offset of each run.
+    pub(super) fn contradicts(&self, partition: i32, offset: i64, of: u64) -> bool {
+        let run = self.run(partition, offset);
+        run.is_some_and(|(first, run)| i64::try_from(first) == Ok(offset) && run.of != of)
+    }
+
+    fn run(&self, partition: i32, offset: i64) -> Option<(u64, Run)> {
+        let offset = u64::try_from(offset).ok()?;
+        self.runs.get(&partition)?.with(offset)
     }
 }
 
 impl Runs {
-    fn has(&self, offset: u64) -> bool {
-        let before = self.0.range(..=offset).next_back();
-        before.is_some_and(|(_, end)| offset < *end)
+    fn with(&self, offset: u64) -> Option<(u64, Run)> {
+        let (first, run) = self.0.range(..=offset).next_back()?;
+        (offset < run.end).then_some((*first, *run))
     }
 
-    fn add(&mut self, offset: u64) {
-        if self.has(offset) {
+    fn add(&mut self, offset: u64, of: u64) {
+        if let Some((first, _)) = self.with(offset) {
+            // The later one counts.
+            let run = self.0.get_mut(&first).filter(|_| first == offset);
+            if let Some(run) = run {
+                run.of = of;
+            }
             return;
         }
         let mut end = offset.saturating_add(1);
         if let Some(later) = self.0.remove(&end) {
-            end = later;
+            end = later.end;
         }
         let before = self.0.range_mut(..offset).next_back();
         match before {
-            Some((_, before_end)) if *before_end == offset => *before_end = end,
+            Some((_, before)) if before.end == offset => before.end = end,
             Some(_) | None => {
-                self.0.insert(offset, end);
+                self.0.insert(offset, Run { end, of });
             }
         }
     }
@@ -90,17 +114,21 @@ impl Runs {
 mod tests {
     use super::*;
 
+    fn run(end: u64, of: u64) -> Run {
+        Run { end, of }
+    }
+
     #[test]
     fn runs_grow_together_from_any_order() {
         for order in [[1, 2, 3, 4], [4, 3, 2, 1], [1, 3, 2, 4], [2, 4, 1, 3]] {
             let mut runs = Runs::default();
             for offset in order {
-                runs.add(offset);
-                runs.add(offset);
-                assert!(runs.has(offset));
+                runs.add(offset, offset);
+                runs.add(offset, offset);
+                assert!(runs.with(offset).is_some());
             }
-            assert_eq!(runs.0, BTreeMap::from([(1, 5)]), "{order:?}");
-            assert!(!runs.has(0) && !runs.has(5));
+            assert_eq!(runs.0, BTreeMap::from([(1, run(5, 1))]), "{order:?}");
+            assert_eq!((runs.with(0), runs.with(5)), (None, None));
         }
     }
 
@@ -108,9 +136,29 @@ mod tests {
     fn gaps_stay() {
         let mut runs = Runs::default();
         for offset in [0, 2, 9] {
-            runs.add(offset);
+            runs.add(offset, 7);
         }
-        assert_eq!(runs.0, BTreeMap::from([(0, 1), (2, 3), (9, 10)]));
-        assert!(!runs.has(1));
+        let each = [(0, run(1, 7)), (2, run(3, 7)), (9, run(10, 7))];
+        assert_eq!(runs.0, BTreeMap::from(each));
+        assert_eq!(runs.with(1), None);
+    }
+
+    #[test]
+    fn other_dead_letters_in_the_place_of_those_that_were_put_back_are_noticed() {
+        let mut before = Before::default();
+        for (offset, of) in [(0, 10), (1, 11), (5, 15)] {
+            before.add(Made {
+                partition: 3,
+                offset,
+                of,
+            });
+        }
+        assert!(!before.contradicts(3, 0, 10) && before.has(3, 0));
+        assert!(before.contradicts(3, 0, 99) && before.contradicts(3, 5, 99));
+        assert!(
+            !before.contradicts(3, 2, 99),
+            "nothing was put back from there"
+        );
+        assert!(!before.contradicts(4, 0, 99));
     }
 }

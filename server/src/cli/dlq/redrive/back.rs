@@ -1,6 +1,8 @@
 //! Makes the record that is put back of a dead letter: the original, byte for byte, and
 //! behind its own headers those that say where it came from.
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use bytes::Bytes;
 
 use crate::{
@@ -69,6 +71,15 @@ pub(super) fn record(
 pub(super) struct Made {
     pub(super) partition: i32,
     pub(super) offset: u64,
+    /// Which record it was of.
+    pub(super) of: u64,
+}
+
+/// A number for a record by its dedupe id: two records hardly ever have the same.
+pub(super) fn number(dedupe_id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(dedupe_id.as_bytes());
+    hasher.finish()
 }
 
 /// Reads back what [`record`] says of the dead letter; `None` if the record was not made
@@ -77,13 +88,17 @@ pub(super) fn made_from(
     headers: &[ackgate_proto::v1::Header],
     dead_letter_topic: &str,
 ) -> Option<Made> {
-    let mut headers = headers.iter().rev();
-    let found = headers.find(|it| it.key.strip_prefix(REDRIVE) == Some(LETTER))?;
-    let text = str::from_utf8(found.value.as_deref()?).ok()?;
+    let last = |name| {
+        let mut headers = headers.iter().rev();
+        let found = headers.find(|it| it.key.strip_prefix(REDRIVE) == Some(name))?;
+        str::from_utf8(found.value.as_deref()?).ok()
+    };
+    let text = last(LETTER)?;
     let place = text.strip_prefix(dead_letter_topic)?.strip_prefix('/')?;
     let (partition, offset) = place.split_once('/')?;
     Some(Made {
         partition: partition.parse().ok()?,
         offset: offset.parse().ok()?,
+        of: number(last(DEDUPE_ID).unwrap_or_default()),
     })
 }

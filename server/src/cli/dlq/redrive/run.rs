@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use super::{
     Args, Skipped, Summary,
     again::Before,
-    back::{self, Target},
+    back::{self, Target, number},
     pace::Pace,
 };
 use crate::{
@@ -90,6 +90,7 @@ pub(super) fn redrive(
         pace: Pace::new(args.rate),
         batch: Batch::default(),
         cut: false,
+        made_anew: false,
         summary,
     };
     let mut complete = true;
@@ -101,7 +102,11 @@ pub(super) fn redrive(
                 break;
             }
             Err(error) => {
-                run.summary.error = Some(words(&error, retry_topic));
+                run.summary.error = Some(if run.made_anew {
+                    error.to_string()
+                } else {
+                    words(&error, retry_topic)
+                });
                 break;
             }
         }
@@ -147,6 +152,7 @@ fn words(error: &Error, retry_topic: &str) -> String {
              there, and it will not be put back twice"
         ),
         ErrorKind::Transient
+        | ErrorKind::Full
         | ErrorKind::TooLarge
         | ErrorKind::LetterTooLarge(_)
         | ErrorKind::Operator => format!("{error}; run it again to go on"),
@@ -177,6 +183,8 @@ struct Run<'a> {
     batch: Batch,
     /// Ctrl-C came while a record waited for its turn: it was not taken.
     cut: bool,
+    /// The dead-letter topic is not the one that was put back from before.
+    made_anew: bool,
     summary: Summary,
 }
 
@@ -217,6 +225,11 @@ impl Run<'_> {
             self.summary.of_others += 1;
         } else if !self.args.select.takes(&letter, told) {
             self.summary.not_selected += 1;
+        } else if self
+            .before
+            .contradicts(letter.partition, offset, number(&told.dedupe_id))
+        {
+            return Err(self.made_anew(&letter));
         } else if self.before.has(letter.partition, offset) {
             self.summary.put_back_before += 1;
         } else if !told.omitted.is_empty() {
@@ -231,6 +244,25 @@ impl Run<'_> {
             return self.put_back(&letter, told);
         }
         Ok(())
+    }
+
+    /// Offsets tell what was put back before, and they begin again with the topic.
+    fn made_anew(&mut self, letter: &Letter) -> Error {
+        self.made_anew = true;
+        let Target {
+            dead_letter_topic,
+            retry_topic,
+            ..
+        } = self.target;
+        let (partition, offset) = (letter.partition, letter.record.offset);
+        Error {
+            kind: ErrorKind::Operator,
+            detail: format!(
+                "{retry_topic} has what was put back from another dead letter at \
+                 {dead_letter_topic}/{partition}/{offset}: {dead_letter_topic} was made anew, \
+                 and what was put back before cannot be told; --again puts back all of it"
+            ),
+        }
     }
 
     /// Why the retry topic would not keep a record, if so: it has its original time.

@@ -57,6 +57,7 @@ fn record_is_put_back_as_it_was_with_where_it_came_from() {
     let made = Made {
         partition: 1,
         offset: 7,
+        of: back::number(&told.dedupe_id),
     };
     assert_eq!(back::made_from(&headers, "dead"), Some(made));
     for other in ["dea", "dead/1", "again", ""] {

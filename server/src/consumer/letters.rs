@@ -45,6 +45,7 @@ impl Driver {
             (generation, offset, result)
         }));
         tracing::debug!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = given_up.offset.get(),
@@ -85,6 +86,7 @@ impl Driver {
                     .handle_dead_letter(now, offset, DeadLetterOutcome::Failed);
                 if let Some(count) = self.letter_failures.again(now) {
                     tracing::warn!(
+                        subscription = self.parts.subscription.name,
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
                         offset = offset.get(),
@@ -103,6 +105,7 @@ impl Driver {
             return;
         };
         tracing::warn!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),
@@ -123,6 +126,7 @@ impl Driver {
             return;
         };
         tracing::warn!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),
@@ -146,6 +150,7 @@ impl Driver {
             return;
         };
         tracing::error!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),

@@ -33,6 +33,7 @@ async fn main() -> anyhow::Result<()> {
     let topic = args.next().unwrap_or_else(|| "orders".to_owned());
     let count = args.next().map_or(Ok(10), |count| count.parse::<u64>())?;
 
+    println!("publishing to {topic}, as soon as there is a gateway at {address}");
     let publisher = Publisher::connect(address).await?;
     let orders = (0..count).map(|id| Order {
         id,

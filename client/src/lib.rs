@@ -157,6 +157,7 @@ mod delivery;
 mod durable;
 mod error;
 mod held;
+mod lane_event;
 mod options;
 mod publisher;
 mod reconnect;

@@ -16,7 +16,7 @@ use tonic::{Status, Streaming, transport::Endpoint};
 use v1::{gateway_service_client::GatewayServiceClient, subscribe_response::Response};
 
 use crate::{
-    Batch, Error, Problem, ProblemKind,
+    Batch, Error, Problem, ProblemKind, lane_event,
     options::{Builder, Confirm},
     settler::Settler,
     stats::{Counters, add},
@@ -275,15 +275,7 @@ impl Session<'_> {
     fn note(&mut self, response: Response) {
         match response {
             Response::Settled(settled) => self.settled(settled),
-            Response::LaneEvent(event) => tracing::info!(
-                topic = event.topic,
-                partition = event.partition,
-                kind = event.kind().as_str_name(),
-                first_offset = event.first_offset,
-                last_offset = event.last_offset,
-                detail = event.detail,
-                "lane event"
-            ),
+            Response::LaneEvent(event) => lane_event::tell(&event),
             Response::Drain(drain) => {
                 tracing::info!(deadline = ?drain.deadline, "gateway drains");
                 self.draining = true;

@@ -81,8 +81,8 @@ impl AdminService for Admin {
             let reset = answered(&name, handle.reset_breakers(meant.clone())).await?;
             audit(peer, &name, &meant, &reset.closed);
             if reset.meant == 0 && meant.topic.is_some() {
-                let text = "this gateway owns no such lane now: ask the others, or look at \
-                            ListLanes";
+                let text = "this gateway owns no such lane now: `ackgate lanes` shows those that \
+                            it owns; with several gateways ask the one that owns it";
                 return Err(Reason::LaneNotHere.status(text));
             }
             lanes.extend(reset.closed.iter().map(|lane| convert::lane(&name, lane)));

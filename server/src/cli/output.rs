@@ -3,7 +3,7 @@
 
 use std::io::{self, Write as _};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 
 use crate::config::Problems;
@@ -30,16 +30,39 @@ pub(super) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     Ok(line(&serde_json::to_string_pretty(value)?)?)
 }
 
-/// A table without lines, as wide as the terminal at most.
+/// A cell that is longer than this and has spaces is broken into lines of at least
+/// this width where the terminal is too narrow for all.
+const PROSE: u16 = 24;
+
+/// A table without lines. On a narrow terminal only columns of prose are broken: names
+/// and numbers stay whole, to be read and copied, and the terminal wraps what is too
+/// long all the same.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
+    arranged(head, rows, None)
+}
+
+fn arranged<const N: usize>(head: [&str; N], rows: Vec<[String; N]>, width: Option<u16>) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    let is_prose = |cell: &String| cell.len() > usize::from(PROSE) && cell.contains(' ');
+    let constraints: Vec<ColumnConstraint> = (0..N)
+        .map(
+            |column| match rows.iter().any(|row| row.get(column).is_some_and(is_prose)) {
+                true => ColumnConstraint::LowerBoundary(Width::Fixed(PROSE)),
+                false => ColumnConstraint::ContentWidth,
+            },
+        )
+        .collect();
     table.set_header(head);
     for row in rows {
         table.add_row(row);
     }
+    table.set_constraints(constraints);
     table.trim_fmt()
 }
 
@@ -54,4 +77,32 @@ pub(super) fn problems(problems: &Problems) -> String {
     let count = problems.list().len();
     let noun = if count == 1 { "problem" } else { "problems" };
     format!("error: {count} {noun} in the configuration\n{problems}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_terminal_breaks_prose_and_neither_names_nor_numbers() {
+        let row = [
+            "orders.eu-west.very-long".to_owned(),
+            "1234567".to_owned(),
+            "2026-11-30 16:43:22".to_owned(),
+            "the database could not be reached in time".to_owned(),
+        ];
+        for width in [0, 1, 40, 80] {
+            let shown = arranged(
+                ["TOPIC", "COMMITTED", "GIVEN UP", "REASON"],
+                vec![row.clone()],
+                Some(width),
+            );
+            let whole = ["COMMITTED", "GIVEN UP", &row[0], &row[1], &row[2]];
+            assert!(whole.iter().all(|text| shown.contains(text)), "{shown}");
+            let reason = shown.lines().skip(1).count();
+            assert!((2..=3).contains(&reason), "{shown}");
+        }
+        let wide = arranged(["", "", "", ""], vec![row.clone()], Some(200));
+        assert!(wide.contains(&row[3]), "{wide}");
+    }
 }

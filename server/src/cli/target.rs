@@ -57,6 +57,12 @@ impl Target {
         }
     }
 
+    /// Whether the command line names brokers. An address may be in the environment for
+    /// other commands.
+    pub(super) fn has_bootstrap(&self) -> bool {
+        !self.bootstrap.is_empty()
+    }
+
     /// The cluster's table in a configuration, or `None` if no argument names one.
     pub(super) fn table(&self) -> Option<Table> {
         let mut table = Table::new();

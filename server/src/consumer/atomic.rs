@@ -102,6 +102,7 @@ impl Driver {
                 let refusals = entry.refusals.entry(letter.offset.get()).or_default();
                 *refusals = refusals.saturating_add(1);
                 tracing::warn!(
+                    subscription = self.parts.subscription.name,
                     topic = %entry.partition.topic,
                     partition = entry.partition.partition,
                     offset = letter.offset.get(),
@@ -117,6 +118,7 @@ impl Driver {
         }
         if let Some(count) = self.letter_failures.again(now) {
             tracing::warn!(
+                subscription = self.parts.subscription.name,
                 topic = %entry.partition.topic,
                 partition = entry.partition.partition,
                 offset = first.offset.get(),

@@ -208,6 +208,7 @@ impl Driver {
             return;
         };
         tracing::warn!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),

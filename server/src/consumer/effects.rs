@@ -179,6 +179,7 @@ impl Driver {
         entry.granted = Grant::default();
         entry.seek += 1;
         tracing::info!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             position = to.get(),
@@ -196,6 +197,7 @@ impl Driver {
         let counts = &mut self.tally.counts;
         counts.lost = counts.lost.saturating_add(range.len());
         tracing::error!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             first = range.first().get(),

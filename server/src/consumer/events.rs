@@ -291,6 +291,7 @@ impl Driver {
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
                     tracing::warn!(
+                        subscription = self.parts.subscription.name,
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
                         count,
@@ -317,6 +318,7 @@ impl Driver {
             Ok(()) => entry.lane.handle_seek(now, SeekOutcome::Done),
             Err(error) => {
                 tracing::warn!(
+                    subscription = self.parts.subscription.name,
                     topic = %entry.partition.topic,
                     partition = entry.partition.partition,
                     %error,

@@ -53,6 +53,7 @@ impl Driver {
             (generation, offset, result)
         }));
         tracing::debug!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = given_up.offset.get(),
@@ -97,6 +98,7 @@ impl Driver {
                 entry.lane.handle_dead_letter(now, offset, outcome);
                 if let Some(count) = self.letter_failures.again(now) {
                     tracing::warn!(
+                        subscription = self.parts.subscription.name,
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
                         offset = offset.get(),
@@ -115,6 +117,7 @@ impl Driver {
             return;
         };
         tracing::warn!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),
@@ -135,6 +138,7 @@ impl Driver {
             return;
         };
         tracing::warn!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),
@@ -158,6 +162,7 @@ impl Driver {
             return;
         };
         tracing::error!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             offset = offset.get(),

@@ -83,6 +83,7 @@ impl Driver {
         let Some((stop, why)) = stop.zip(why) else {
             entry.standstill = None;
             tracing::info!(
+                subscription = self.parts.subscription.name,
                 topic = %entry.partition.topic,
                 partition = entry.partition.partition,
                 "lane goes on"
@@ -102,6 +103,7 @@ impl Driver {
             Stop::Breaker { trip } => (in_words(trip), None),
         };
         tracing::warn!(
+            subscription = self.parts.subscription.name,
             topic = %entry.partition.topic,
             partition = entry.partition.partition,
             detail,

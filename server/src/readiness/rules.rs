@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ackgate_lane::OnUnwritten;
 use serde::Serialize;
 
 use crate::broker::kafka::{self, Keeping};
@@ -216,9 +217,12 @@ fn dead_letters(
     let subject = format!("subscription {}", subscription.name);
     let topic = &dead_letter.topic;
     let Some(found) = find(facts, topic) else {
-        let text = format!(
-            "dead-letter topic {topic} does not exist: the first rejected record would hold its lane"
-        );
+        let then = match subscription.policy.on_unwritten {
+            OnUnwritten::Block => "the first rejected record would hold its lane",
+            OnUnwritten::Park { .. } => "rejected records would be set aside and wait for it",
+            OnUnwritten::Discard { .. } => "rejected records would settle without a copy",
+        };
+        let text = format!("dead-letter topic {topic} does not exist: {then}");
         let what = format!("dead-letter topic {topic}");
         let otherwise = Finding::error(&subject, text);
         return vec![missing(&subject, dead_letter, &what, otherwise)];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackgate_proto::v1::admin_service_client::AdminServiceClient;
 use anyhow::{Context as _, Result, anyhow};
 use tonic::{
-    Status,
+    Code, Status,
     transport::{Channel, Endpoint},
 };
 
@@ -56,5 +56,29 @@ impl Place {
 
 /// A refusal in words.
 pub(super) fn refused(status: &Status) -> anyhow::Error {
-    anyhow!("{}", status.message())
+    match (status.code(), status.message()) {
+        // What the listener for subscribers says.
+        (Code::Unimplemented, _) => anyhow!(
+            "nobody serves operators there: --address is the gateway's admin.address, not its \
+             listen.address"
+        ),
+        (code, "") => anyhow!("the gateway answered {code:?}"),
+        (_, message) => anyhow!("{message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_always_say_something() {
+        let text = |status: Status| refused(&status).to_string();
+        assert!(text(Status::unimplemented("")).contains("admin.address"));
+        assert_eq!(
+            text(Status::cancelled("")),
+            "the gateway answered Cancelled"
+        );
+        assert_eq!(text(Status::not_found("no such lane")), "no such lane");
+    }
 }

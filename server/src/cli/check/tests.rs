@@ -90,6 +90,24 @@ fn missing_topics_are_errors() {
 }
 
 #[test]
+fn what_a_missing_dead_letter_topic_would_do_follows_on_failure() {
+    let last = |on_failure: &str| {
+        let text = TEXT.replacen(
+            "dead_letter.topic = \"dead\"",
+            &format!("dead_letter = {{ topic = \"dead\", on_failure = \"{on_failure}\" }}"),
+            1,
+        );
+        let config = config::parse(&text, Path::new("ackgate.toml"), []).unwrap();
+        let facts = vec![topic("orders"), topic("bills")];
+        let findings = rules::cluster(&config, &config.clusters[1], Ok(facts));
+        findings.last().expect("findings").text.clone()
+    };
+    assert!(last("block").ends_with("would hold its lane"));
+    assert!(last("park").ends_with("would be set aside and wait for it"));
+    assert!(last("discard").ends_with("would settle without a copy"));
+}
+
+#[test]
 fn a_dead_letter_topic_must_take_writes() {
     assert_eq!(
         with_dead(|dead| dead.in_sync = 1),

@@ -56,6 +56,12 @@ impl From {
     /// They say too little or contradict each other, or the configuration is wrong.
     pub(super) fn place(&self) -> Result<Place> {
         let Some(topic) = &self.topic else {
+            // Elsewhere than the configuration says would be a surprise.
+            if self.target.has_bootstrap() {
+                let why = "--bootstrap needs --topic, the dead-letter topic: a subscription's \
+                           brokers are those of its configuration";
+                return Err(Usage(why.to_owned()).into());
+            }
             return self.configured();
         };
         if self.subscription.is_some() {

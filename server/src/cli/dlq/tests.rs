@@ -308,4 +308,6 @@ fn topic_comes_from_the_configuration_or_from_the_arguments() {
     assert!(placed(&[]).unwrap_err().starts_with("no dead-letter topic"));
     let both = [&direct[..], &["--subscription", "orders"]].concat();
     assert!(placed(&both).unwrap_err().contains("two things"));
+    let neither = [&direct[..2], &config[..]].concat();
+    assert!(placed(&neither).unwrap_err().contains("needs --topic"));
 }

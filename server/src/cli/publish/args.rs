@@ -3,12 +3,15 @@
 use std::{path::PathBuf, time::Duration};
 
 use ackgate_client::{Acks, Publisher, PublisherBuilder};
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::input::Shape;
 use crate::{
     broker::kafka::bulk,
-    cli::target::{self, Target},
+    cli::{
+        Usage,
+        target::{self, Target},
+    },
     config::{self, Cluster},
 };
 
@@ -72,7 +75,7 @@ pub struct Args {
     pub(super) headers: Vec<(String, String)>,
 
     /// The most records that are written in a second.
-    #[arg(long, value_name = "N", value_parser = rate)]
+    #[arg(long, value_name = "N/s", value_parser = rate)]
     pub(super) rate: Option<f64>,
 
     /// Which brokers must have a record before it counts as written. Without it: all, or
@@ -182,14 +185,19 @@ impl Args {
         let found = match &self.cluster {
             Some(name) => clusters.find(|it| it.name == *name),
             None if clusters.len() == 1 => clusters.next(),
-            None => bail!(
-                "{} has more than one cluster: choose with --cluster one of {names}",
-                path.display()
-            ),
+            None => {
+                return Err(usage(format!(
+                    "{} has more than one cluster: choose with --cluster one of {names}",
+                    path.display()
+                )));
+            }
         };
         match found {
             Some(cluster) => Ok(Some(cluster)),
-            None => bail!("{} has no such cluster, only {names}", path.display()),
+            None => Err(usage(format!(
+                "{} has no such cluster, only {names}",
+                path.display()
+            ))),
         }
     }
 
@@ -201,7 +209,11 @@ impl Args {
         match self.acks {
             None | Some(AcksArg::All) => Ok(bulk::Acks::All),
             Some(AcksArg::Leader) => Ok(bulk::Acks::Leader),
-            Some(AcksArg::None) => bail!("--acks none is not there without a gateway"),
+            Some(AcksArg::None) => Err(usage(
+                "--acks none goes through a gateway only: give --acks leader, or neither \
+                 --bootstrap nor --config"
+                    .to_owned(),
+            )),
         }
     }
 
@@ -220,6 +232,10 @@ impl Args {
     }
 }
 
+fn usage(text: String) -> anyhow::Error {
+    Usage(text).into()
+}
+
 fn separator(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("a separator has at least one character".to_owned());
@@ -228,9 +244,12 @@ fn separator(text: &str) -> Result<String, String> {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    let number = text.strip_suffix("/s").unwrap_or(text).trim();
+    match number.parse::<f64>() {
         Ok(rate) if (0.001..=1e9).contains(&rate) => Ok(rate),
-        Ok(_) | Err(_) => Err("expected records per second, 0.001 to 1,000,000,000".to_owned()),
+        Ok(_) | Err(_) => {
+            Err("expected records a second, 0.001 to 1,000,000,000, as 100 or 100/s".to_owned())
+        }
     }
 }
 
@@ -248,6 +267,7 @@ mod tests {
     #[test]
     fn rate_is_a_positive_number() {
         assert_eq!(rate("0.5"), Ok(0.5));
+        assert_eq!(rate("200/s"), Ok(200.0));
         for wrong in ["0", "-1", "NaN", "inf", "fast"] {
             rate(wrong).unwrap_err();
         }

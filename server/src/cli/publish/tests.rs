@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Parser as _;
 
 use super::*;
-use crate::broker::kafka::embedded::{Embedded, Options};
+use crate::{
+    broker::kafka::embedded::{Embedded, Options},
+    cli::Usage,
+};
 
 #[derive(clap::Parser)]
 struct Cli {
@@ -150,7 +153,7 @@ fn without_a_cluster_it_goes_through_the_gateway() {
         parsed(&["t", "--bootstrap", "h", "--acks", "none"])
             .unwrap()
             .direct_acks()
-            .is_err()
+            .is_err_and(|error| error.is::<Usage>())
     );
 }
 
@@ -172,7 +175,8 @@ fn configuration_lends_its_cluster() {
     let error = cluster(&["t", "--config", &name(&two)]).unwrap_err();
     assert!(error.to_string().contains("one of a, b"), "{error}");
     let error = cluster(&["t", "--config", &name(&one), "--cluster", "c"]);
-    assert!(error.unwrap_err().to_string().contains("only a"));
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("only a") && error.is::<Usage>());
 }
 
 #[test]

@@ -86,6 +86,8 @@ struct Summary {
     put_back: u64,
     /// By an earlier run.
     put_back_before: u64,
+    /// Selected, and first delivered from the very topic that they were to go to.
+    its_source: u64,
     /// Selected, and not whole in the dead-letter topic.
     incomplete: u64,
     /// Selected, and so old that the retry topic would not keep them.
@@ -186,6 +188,7 @@ impl Summary {
         );
         for (count, what) in [
             (self.put_back_before, "put back before"),
+            (self.its_source, "from that very topic, left out"),
             (self.incomplete, "not whole, left out"),
             (self.too_old, "too old for the retry topic, left out"),
             (self.refused, "refused by the retry topic"),

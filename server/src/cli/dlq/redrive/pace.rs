@@ -17,7 +17,9 @@ impl FromStr for Rate {
         let rate = number.parse::<f64>().ok();
         rate.filter(|rate| (0.001..=1e9).contains(rate))
             .map(Self)
-            .ok_or_else(|| "expected records a second, above 0, as 100/s".to_owned())
+            .ok_or_else(|| {
+                "expected records a second, 0.001 to 1,000,000,000, as 100 or 100/s".to_owned()
+            })
     }
 }
 

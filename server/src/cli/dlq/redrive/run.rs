@@ -232,6 +232,9 @@ impl Run<'_> {
             return Err(self.made_anew(&letter));
         } else if self.before.has(letter.partition, offset) {
             self.summary.put_back_before += 1;
+        } else if let Some(why) = its_source(self.place, self.target.retry_topic, told) {
+            self.summary.its_source += 1;
+            self.skip(&letter, told, why);
         } else if !told.omitted.is_empty() {
             self.summary.incomplete += 1;
             let parts = told.omitted.join(", ");
@@ -374,6 +377,16 @@ impl Run<'_> {
         }
         self.summary.skip(skipped);
     }
+}
+
+/// Why a dead letter does not go into the topic that it came from, if that is it: other
+/// groups would get the record again. Without a configuration, and for topics that the
+/// subscription has read once, only the dead letter tells. In the subscription's own
+/// retry topic there is nobody else.
+pub(super) fn its_source(place: &Place, retry_topic: &str, told: &Told) -> Option<String> {
+    let is_own = place.retry_topic.as_deref() == Some(retry_topic);
+    (!is_own && told.topic == retry_topic)
+        .then(|| format!("it came from {retry_topic}, which others may read too"))
 }
 
 fn skipped(letter: &Letter, told: &Told, why: String) -> Skipped {

@@ -10,6 +10,7 @@ use super::{
     back::{self, Made, Target},
     pace::{Pace, Rate},
     retry_topic,
+    run::its_source,
 };
 use crate::cli::dlq::{
     place::Place,
@@ -136,6 +137,16 @@ fn nothing_is_put_back_into_a_source_or_for_everybody() {
         let error = into(&place, &["--retry-topic", topic]).unwrap_err();
         assert!(error.contains(words), "{error}");
     }
+    // What the arguments do not tell, the dead letter does.
+    let letter = letter(&[]);
+    let told = letter.told.as_ref().expect("a gateway wrote it");
+    assert!(its_source(&place, "orders", told).is_some());
+    assert_eq!(its_source(&place, "again", told), None);
+    let own = Place {
+        retry_topic: Some("orders".to_owned()),
+        ..place.clone()
+    };
+    assert_eq!(its_source(&own, "orders", told), None);
     let nobodys = Place {
         group: None,
         ..place.clone()

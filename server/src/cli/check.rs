@@ -92,6 +92,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let mut findings = vec![Finding::ok(&file, rules::summary(&config))];
+    findings.extend(rules::breakers(&config));
     if !args.offline {
         findings.extend(probed(&config, args.timeout, facts).await);
     }

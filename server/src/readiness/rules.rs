@@ -177,6 +177,22 @@ pub(crate) fn letters(subscription: &Subscription, facts: &[TopicFacts]) -> Vec<
     findings
 }
 
+/// A breaker that has opened waits for an operator, who needs a way to the gateway.
+pub(crate) fn breakers(config: &Config) -> Vec<Finding> {
+    let out_of_reach = |subscription: &&Subscription| {
+        let breaker = subscription.policy.breaker;
+        config.admin.is_none() && (breaker.run.is_some() || breaker.ratio.is_some())
+    };
+    let finding = |subscription: &Subscription| {
+        let subject = format!("subscription {}", subscription.name);
+        let text = "has a breaker, and without admin.address `ackgate breaker reset` cannot close \
+                    it: a lane goes on only where it is assigned anew, as after a restart";
+        Finding::warning(&subject, text.to_owned())
+    };
+    let subscriptions = config.subscriptions.iter();
+    subscriptions.filter(out_of_reach).map(finding).collect()
+}
+
 /// Nothing is wrong with a missing topic that the gateway makes.
 fn missing(subject: &str, dead_letter: &DeadLetter, what: &str, otherwise: Finding) -> Finding {
     if dead_letter.copying.create.is_none() {

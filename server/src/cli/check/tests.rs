@@ -108,6 +108,24 @@ fn what_a_missing_dead_letter_topic_would_do_follows_on_failure() {
 }
 
 #[test]
+fn breaker_that_nobody_can_close_is_a_warning() {
+    assert_eq!(rules::breakers(&configured()), []);
+    let breaker = "dead_letter.topic = \"dead\"\ndead_letter.breaker.run = 9";
+    let text = TEXT.replacen("dead_letter.topic = \"dead\"", breaker, 1);
+    let found = |text: &str| {
+        let config = config::parse(text, Path::new("ackgate.toml"), []).unwrap();
+        rules::breakers(&config)
+    };
+    let [finding] = &found(&text)[..] else {
+        panic!("one finding");
+    };
+    assert_eq!(finding.level, Level::Warning);
+    assert_eq!(finding.subject, "subscription orders");
+    let reachable = format!("{text}[admin]\naddress = \"127.0.0.1:7655\"\n");
+    assert_eq!(found(&reachable), []);
+}
+
+#[test]
 fn a_dead_letter_topic_must_take_writes() {
     assert_eq!(
         with_dead(|dead| dead.in_sync = 1),

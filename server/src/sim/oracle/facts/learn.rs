@@ -120,11 +120,13 @@ impl Facts<'_> {
                 credit,
                 ack_deadline,
                 confirm,
+                accepts,
             } => {
                 let facts = Session {
                     gateway: *gateway,
                     deadline: *ack_deadline,
                     confirm: *confirm,
+                    accepts: *accepts,
                     credits: vec![(self.now, *credit)],
                     over: None,
                 };

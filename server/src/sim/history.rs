@@ -175,8 +175,8 @@ pub(super) enum Event {
         ack_deadline: u64,
         /// 1: once applied. 2: once durable.
         confirm: u32,
-        /// Of the largest message that it takes.
-        max_bytes: u64,
+        /// The largest message that it takes; 0: as is usual.
+        accepts: u64,
     },
     Opened {
         session: u64,

@@ -81,10 +81,7 @@ pub(super) async fn run(
         credit: manner.credit,
         ack_deadline: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
         confirm: manner.confirm,
-        max_bytes: match manner.max_message_bytes {
-            0 => 4 << 20,
-            bytes => bytes,
-        },
+        accepts: manner.max_message_bytes,
     });
     let ended = |how| Event::Ended { session: id, how };
     let link = match Link::open(&gateway.service).await {

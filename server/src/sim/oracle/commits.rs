@@ -137,20 +137,30 @@ fn may_be_given_up(facts: &Facts<'_>, lane: u64, offset: u64) -> bool {
     // Some hand-overs reach nobody, so the deliveries cannot be counted from outside;
     // a record that reached nobody may have been too large for all, and where a lane
     // belongs to one, one that others got may be too large for the next.
-    let is_too_large = |bytes: u64| {
-        let mut sessions = facts.sessions.values();
-        sessions.any(|session| session.max_bytes < bytes)
-    };
-    let largest = or_empty(&facts.deliveries, &(lane, offset)).iter();
     rejected
         || deliveries == 0
-        || largest.map(|d| d.bytes).max().is_some_and(is_too_large)
+        || may_be_too_large(facts, lane, offset)
         || super::deliveries::most_attempts(facts, lane, offset, u32::MAX) > policy.max_attempts
         || deliveries >= policy.max_deliveries
         || facts
             .sessions
             .values()
             .any(|session| session.over.is_some())
+}
+
+/// What a message holds beside its records, at most.
+const AROUND: u64 = 1024;
+
+/// Whether a session came to the lane's gateway whose messages the record does not fit:
+/// where a lane belongs to one at a time, that one decides, whoever had it before.
+fn may_be_too_large(facts: &Facts<'_>, lane: u64, offset: u64) -> bool {
+    let delivered = or_empty(&facts.deliveries, &(lane, offset)).iter();
+    let bytes = delivered.map(|d| d.bytes).max().unwrap_or(0);
+    let gateway = facts.lanes.get(&lane).map(|lane| lane.gateway);
+    facts.sessions.values().any(|session| {
+        let is_small = session.accepts > 0 && session.accepts < bytes + AROUND;
+        Some(session.gateway) == gateway && is_small
+    })
 }
 
 /// **L3** the other way round: a dead letter is a true copy and has a cause.

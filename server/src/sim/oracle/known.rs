@@ -62,8 +62,8 @@ pub(super) struct Session {
     pub(super) gateway: u64,
     pub(super) deadline: u64,
     pub(super) confirm: u32,
-    /// Of the largest message that it takes.
-    pub(super) max_bytes: u64,
+    /// The largest message that it takes; 0: as is usual.
+    pub(super) accepts: u64,
     /// With the times from which they counted.
     pub(super) credits: Vec<(u64, (u32, u64))>,
     /// Said goodbye or ended.

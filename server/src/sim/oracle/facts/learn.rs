@@ -120,13 +120,13 @@ impl Facts<'_> {
                 credit,
                 ack_deadline,
                 confirm,
-                max_bytes,
+                accepts,
             } => {
                 let facts = Session {
                     gateway: *gateway,
                     deadline: *ack_deadline,
                     confirm: *confirm,
-                    max_bytes: *max_bytes,
+                    accepts: *accepts,
                     credits: vec![(self.now, *credit)],
                     over: None,
                 };

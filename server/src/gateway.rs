@@ -11,6 +11,7 @@ use ackgate_proto::server::{
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Server, server::TcpIncoming};
+use tower::util::MapResponseLayer;
 
 use crate::{
     admin::Admin,
@@ -23,7 +24,7 @@ use crate::{
     publish::{self, Desk, Patience, Terms},
     readiness::Readiness,
     registry::{Closing, Made, Make, Registry, Source},
-    session::{Gate, Service},
+    session::{Gate, Service, with_reason},
 };
 
 /// Largest message a subscriber may send: 10,000 verdicts, each with a code and a
@@ -75,6 +76,14 @@ pub enum Error {
     Subscription {
         /// The subscription.
         subscription: String,
+        /// The library's answer.
+        source: broker::Error,
+    },
+    /// The client library refuses the settings of producers of published records.
+    #[error("clusters.{cluster}: {source}")]
+    Publish {
+        /// The cluster.
+        cluster: String,
         /// The library's answer.
         source: broker::Error,
     },
@@ -141,6 +150,12 @@ impl Kafka {
             detail: format!("no cluster is called {name:?}"),
         })
     }
+
+    /// Producers of published records are made when they are first asked for: what is
+    /// wrong with their properties is found out before.
+    fn check(&self, publish: &Publish) -> Result<(), broker::Error> {
+        KafkaProducer::check(self.cluster(&publish.cluster)?, publish)
+    }
 }
 
 impl publish::Make for Kafka {
@@ -201,6 +216,12 @@ impl Gateway {
             prefetch: Prefetch::of(&config),
             readiness: Readiness::default(),
         };
+        for publish in &config.publish {
+            kafka.check(publish).map_err(|source| Error::Publish {
+                cluster: publish.cluster.clone(),
+                source,
+            })?;
+        }
         let kafka = Arc::new(kafka);
         let names = config.clusters.iter().map(|cluster| cluster.name.clone());
         let make: Arc<dyn publish::Make> = Arc::clone(&kafka) as _;
@@ -363,6 +384,7 @@ fn serve(
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
     let router = Server::builder()
+        .layer(MapResponseLayer::new(with_reason))
         .http2_keepalive_interval(Some(listen.keepalive_interval))
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))

@@ -64,6 +64,14 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
         assert_eq!(stream.closed, None);
         written_so_far += 1;
     }
+    let call = PublishBatchRequest {
+        options: None,
+        records: vec![record(&topic, vec![b'x'; 17 << 20])],
+    };
+    let refused = calls(gateway.address).await.publish_batch(call).await;
+    let status = refused.expect_err("a call is no larger than a message");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert_eq!(reason(&status), "MESSAGE_TOO_LARGE");
     stage.holds(&topic, written_so_far).await;
 }
 

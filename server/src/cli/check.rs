@@ -11,7 +11,10 @@ use tokio::{task, time};
 
 use super::{FAILED, USAGE, output};
 use crate::{
-    broker::{self, kafka::Probe},
+    broker::{
+        self,
+        kafka::{KafkaProducer, Probe},
+    },
     config::{self, Cluster, Config, Problem},
     readiness::rules,
 };
@@ -93,6 +96,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     };
     let mut findings = vec![Finding::ok(&file, rules::summary(&config))];
     findings.extend(rules::breakers(&config));
+    findings.extend(refused(&config));
     if !args.offline {
         findings.extend(probed(&config, args.timeout, facts).await);
     }
@@ -117,6 +121,18 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         output::line(&shown(&findings, errors, warnings))?;
     }
     Ok(ExitCode::from(if errors > 0 { FAILED } else { 0 }))
+}
+
+/// What the client library refuses of the settings that no probe uses.
+fn refused(config: &Config) -> Vec<Finding> {
+    let publishes = config.publish.iter().filter_map(|publish| {
+        let mut clusters = config.clusters.iter();
+        let cluster = clusters.find(|it| it.name == publish.cluster)?;
+        let error = KafkaProducer::check(cluster, publish).err()?;
+        let subject = format!("clusters.{}.publish", cluster.name);
+        Some(Finding::error(&subject, error.detail))
+    });
+    publishes.collect()
 }
 
 /// Asks one cluster about topics; those that do not exist are left out. Blocks, at

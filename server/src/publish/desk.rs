@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
@@ -165,7 +165,11 @@ impl Desk {
     /// Waits until the client library has written what it has, `within` that time.
     pub async fn flush(&self, within: Duration) {
         let places = self.shared.places.iter().map(|place| place.made());
-        let made = futures::future::join_all(places).await;
+        // One that is being made, for a call that was cut off, may take its time.
+        let Ok(made) = timeout(within, futures::future::join_all(places)).await else {
+            tracing::error!("published records are given up: a producer is still being made");
+            return;
+        };
         let flushes = made.iter().flatten().map(|it| it.flushed(within));
         for flushed in futures::future::join_all(flushes).await {
             if let Err(error) = flushed {

@@ -60,7 +60,7 @@ impl Finding {
         }
     }
 
-    fn error(subject: &str, text: String) -> Self {
+    pub(crate) fn error(subject: &str, text: String) -> Self {
         Self {
             level: Level::Error,
             subject: subject.to_owned(),

@@ -13,5 +13,6 @@ mod service;
 mod status;
 mod writer;
 
+pub(crate) use publish::with_reason;
 pub use service::{Gate, Service};
 pub use status::{DOMAIN, Reason};

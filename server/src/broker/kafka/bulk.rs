@@ -16,13 +16,12 @@ use parking_lot::Mutex;
 use rdkafka::{
     ClientContext, Message as _,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
     producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext},
 };
 
-use super::{error, settings};
+use super::{error, headers, settings};
 use crate::{
-    broker::{Error, ErrorKind},
+    broker::{Error, ErrorKind, Why},
     config::Cluster,
 };
 
@@ -84,6 +83,8 @@ pub struct Failure {
     /// Which: records are numbered from 0 in the order they were sent, unless the sender
     /// numbered it.
     pub number: u64,
+    /// Whether it may be written all the same.
+    pub is_unknown: bool,
     /// Why.
     pub error: Error,
 }
@@ -206,7 +207,7 @@ impl Bulk {
         message.partition = record.partition;
         message.key = record.key;
         message.payload = record.value;
-        message.headers = headers(record.headers);
+        message.headers = headers::owned(record.headers);
         message.timestamp = record.timestamp_ms;
         let until = Instant::now() + DELIVERY_TIMEOUT + REPORT_SLACK;
         let mut outcome = self.producer.send(message);
@@ -214,7 +215,7 @@ impl Bulk {
             let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
             if !full || Instant::now() >= until {
                 let error = refused(record.topic, record.partition, &error, None);
-                self.producer.context().failed(number, error);
+                self.producer.context().failed(number, false, error);
                 return;
             }
             self.serve(SERVE);
@@ -276,6 +277,7 @@ impl Bulk {
         };
         state.failures.push(Failure {
             number: u64::MAX,
+            is_unknown: true,
             error,
         });
         Count {
@@ -300,10 +302,14 @@ impl fmt::Debug for Bulk {
 }
 
 impl Reports {
-    fn failed(&self, number: u64, error: Error) {
+    fn failed(&self, number: u64, is_unknown: bool, error: Error) {
         let mut state = self.state.lock();
         state.failed += 1;
-        state.failures.push(Failure { number, error });
+        state.failures.push(Failure {
+            number,
+            is_unknown,
+            error,
+        });
     }
 }
 
@@ -319,27 +325,17 @@ impl ProducerContext for Reports {
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         match result {
             Ok(_) => self.state.lock().written += 1,
-            Err((error, record)) => {
+            Err((failed, record)) => {
                 let trouble = self.state.lock().trouble.clone();
                 let partition = Some(record.partition()).filter(|partition| *partition >= 0);
-                let error = refused(record.topic(), partition, error, trouble.as_deref());
-                self.failed(u64::try_from(number).unwrap_or(u64::MAX), error);
+                let code = failed.rdkafka_error_code();
+                let is_unknown = code.is_some_and(|code| error::why(code) == Why::TimedOut);
+                let error = refused(record.topic(), partition, failed, trouble.as_deref());
+                let number = u64::try_from(number).unwrap_or(u64::MAX);
+                self.failed(number, is_unknown, error);
             }
         }
     }
-}
-
-fn headers(headers: &[(String, Option<Vec<u8>>)]) -> Option<OwnedHeaders> {
-    if headers.is_empty() {
-        return None;
-    }
-    let owned = OwnedHeaders::new_with_capacity(headers.len());
-    Some(headers.iter().fold(owned, |owned, (key, value)| {
-        owned.insert(Header {
-            key,
-            value: value.as_deref(),
-        })
-    }))
 }
 
 fn missing(topic: &str, why: &str) -> Error {

@@ -49,7 +49,9 @@ pub(super) fn kind(code: RDKafkaErrorCode) -> ErrorKind {
     }
 }
 
-/// Says what `code` means for a record that was to be written.
+/// Says what `code` means for a record that was to be written. Only what the client
+/// library counts as not persisted may be called unavailable, which is taken to mean that
+/// sending it again writes it once.
 pub(super) fn why(code: RDKafkaErrorCode) -> Why {
     use RDKafkaErrorCode as C;
     if matches!(
@@ -75,6 +77,14 @@ pub(super) fn why(code: RDKafkaErrorCode) -> Why {
             | C::PurgeInflight
             // The leader has it, and the replicas may.
             | C::NotEnoughReplicasAfterAppend
+            // The request was under way, and its answer is lost.
+            | C::BrokerTransportFailure
+            | C::NetworkException
+            | C::Unknown
+            // Of a batch that was sent before, of which that is not known.
+            | C::OutOfOrderSequenceNumber
+            | C::DuplicateSequenceNumber
+            | C::UnknownProducerId
     ) {
         Why::TimedOut
     } else if matches!(
@@ -228,6 +238,12 @@ mod tests {
             (C::MessageSizeTooLarge, Why::TooLarge),
             (C::MessageTimedOut, Why::TimedOut),
             (C::NotEnoughReplicasAfterAppend, Why::TimedOut),
+            (C::BrokerTransportFailure, Why::TimedOut),
+            (C::NetworkException, Why::TimedOut),
+            (C::Unknown, Why::TimedOut),
+            (C::OutOfOrderSequenceNumber, Why::TimedOut),
+            (C::DuplicateSequenceNumber, Why::TimedOut),
+            (C::UnknownProducerId, Why::TimedOut),
             (C::NotEnoughReplicas, Why::Unavailable),
             (C::PurgeQueue, Why::Unavailable),
             (C::PurgeInflight, Why::TimedOut),

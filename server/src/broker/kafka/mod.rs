@@ -22,6 +22,7 @@ mod error;
 mod facts;
 mod fetch;
 mod guard;
+mod headers;
 mod health;
 mod inbox;
 mod lane;

@@ -20,13 +20,15 @@ use rdkafka::{
     ClientConfig, ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{BorrowedMessage, Header, Message as _, OwnedHeaders},
+    message::{BorrowedMessage, Message as _},
     producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
 };
 use tokio::sync::oneshot;
 use tracing::{debug, error, warn};
 
-use super::{alone::Alone, destination::Destinations, error as errors, rebalance::log, settings};
+use super::{
+    alone::Alone, destination::Destinations, error as errors, headers, rebalance::log, settings,
+};
 use crate::{
     broker::{
         Error, ErrorKind, Flushed, Largest, Outgoing, Partitions, Placed, Produced, Producer,
@@ -85,6 +87,21 @@ impl KafkaProducer {
     ) -> Result<Self, Error> {
         let config = settings::publisher(cluster, publish, acks, is_idempotent, within);
         Self::with(cluster, config, true)
+    }
+
+    /// Looks whether the client library knows the properties that producers of published
+    /// records have, and takes their values. Makes nothing.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check(cluster: &Cluster, publish: &Publish) -> Result<(), Error> {
+        let acks = publish.acks;
+        let is_idempotent = publish.is_idempotent(acks);
+        let within = settings::DELIVERY_TIMEOUT;
+        settings::publisher(cluster, publish, acks, is_idempotent, within)
+            .create_native_config()
+            .map(drop)
+            .map_err(|error| errors::mapped(&error, "settings of the publishers' producers"))
     }
 
     fn with(cluster: &Cluster, config: ClientConfig, is_publishing: bool) -> Result<Self, Error> {
@@ -311,20 +328,13 @@ pub(super) fn send(
     record: &Outgoing,
     waiting: Waiting,
 ) -> Result<(), (KafkaError, Waiting)> {
-    let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-    for (key, value) in &record.headers {
-        headers = headers.insert(Header {
-            key,
-            value: value.as_deref(),
-        });
-    }
     let outgoing = BaseRecord::<[u8], [u8], Box<Waiting>> {
         topic: &record.topic,
         partition: record.partition,
         payload: record.value.as_ref().map(Bytes::as_ref),
         key: record.key.as_ref().map(Bytes::as_ref),
         timestamp: record.timestamp_ms,
-        headers: (!record.headers.is_empty()).then_some(headers),
+        headers: headers::owned(&record.headers),
         delivery_opaque: Box::new(waiting),
     };
     client

@@ -12,17 +12,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rdkafka::{
     ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
     producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
 };
 
-use super::{error, rebalance::log, settings};
+use super::{error, headers, rebalance::log, settings};
 use crate::{
     broker::{Error, ErrorKind, Outgoing},
     config::Cluster,
@@ -167,7 +165,7 @@ impl Transact {
         message.key = record.key.as_deref();
         message.payload = record.value.as_deref();
         message.timestamp = record.timestamp_ms;
-        message.headers = headers(&record.headers);
+        message.headers = headers::owned(&record.headers);
         let until = Instant::now() + STEP;
         let mut outcome = self.producer.send(message);
         while let Err((error, again)) = outcome {
@@ -253,19 +251,6 @@ impl Transact {
 
 fn is_too_large(code: RDKafkaErrorCode) -> bool {
     error::kind(code) == ErrorKind::TooLarge
-}
-
-fn headers(headers: &[(String, Option<Bytes>)]) -> Option<OwnedHeaders> {
-    if headers.is_empty() {
-        return None;
-    }
-    let owned = OwnedHeaders::new_with_capacity(headers.len());
-    Some(headers.iter().fold(owned, |owned, (key, value)| {
-        owned.insert(Header {
-            key,
-            value: value.as_deref(),
-        })
-    }))
 }
 
 impl fmt::Debug for Transact {

@@ -297,3 +297,23 @@ fn nothing_is_wrong_with_missing_topics_that_the_gateway_makes() {
         ]
     );
 }
+
+#[test]
+fn properties_of_published_records_producers_that_the_client_library_refuses_are_found() {
+    let text = format!(
+        "{TEXT}\n[clusters.main.publish]\ntopics = [\"*\"]\n\
+         producer.\"linger.ms\" = \"S3cretMarker\"\n[clusters.far.publish]\n\
+         topics = [\"*\"]\nproducer.\"linger.ms\" = 1"
+    );
+    let config = config::parse(&text, Path::new("ackgate.toml"), []).unwrap();
+    let findings = refused(&config);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].level, Level::Error);
+    assert_eq!(findings[0].subject, "clusters.main.publish");
+    let text = &findings[0].text;
+    assert!(
+        text.contains("`linger.ms`: its value is not valid"),
+        "{text}"
+    );
+    assert!(!text.contains("S3cretMarker"), "{text}");
+}

@@ -104,7 +104,8 @@ fn write(
 
 fn report(bulk: &mut bulk::Bulk, tally: &Tally) {
     for failure in bulk.take_failures() {
-        tally.failed(Place::of(failure.number), false, failure.error.detail);
+        let place = Place::of(failure.number);
+        tally.failed(place, failure.is_unknown, failure.error.detail);
     }
     tally.written_so_far(bulk.count().written);
 }

@@ -270,6 +270,10 @@ impl Outlet {
         if let Item::Record(draft) = &item {
             let length = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
             self.bytes += length(&draft.value) + draft.key.as_ref().map_or(0, length);
+            let headers = draft.headers.iter();
+            self.bytes += headers
+                .map(|(name, it)| name.len() + length(it))
+                .sum::<usize>();
         }
         self.batch.push((self.number, item));
         if self.batch.len() >= BATCH_RECORDS || self.bytes >= BATCH_BYTES {

@@ -6,7 +6,9 @@ mod opening;
 mod reader;
 mod record;
 mod stream;
+mod too_large;
 mod writer;
 
 pub(super) use batch::batch;
 pub(super) use stream::run;
+pub(crate) use too_large::with_reason;

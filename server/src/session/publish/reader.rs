@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, Streaming};
 use v1::publish_request::Request;
 
-use super::{opening, record};
+use super::{opening, record, too_large::too_large};
 use crate::{
     publish::Feed,
     session::{convert, handshake::OPEN_WITHIN, status::Reason},
@@ -98,8 +98,7 @@ pub(super) async fn run(
 /// The status of a stream whose input could not be read.
 fn broken(status: &Status) -> Status {
     if status.code() == Code::OutOfRange {
-        return Reason::MessageTooLarge
-            .status("a message is larger than 16 MiB: send fewer records at a time");
+        return too_large();
     }
     convert::input_broken(status)
 }

@@ -94,6 +94,7 @@ fn refused_record_is_named_by_its_number() {
     let failures = bulk.take_failures();
     let numbers: Vec<_> = failures.iter().map(|failure| failure.number).collect();
     assert_eq!(numbers, [1, 7]);
+    assert!(!failures[0].is_unknown, "it was never sent");
     assert_eq!(failures[0].error.kind, ErrorKind::TooLarge);
     assert!(
         failures[0].error.detail.contains("orders"),

@@ -169,7 +169,8 @@ options! {
     PUBLISH_MAX_IN_FLIGHT_BYTES = "clusters.*.publish.max_in_flight_bytes",
         Kind::Size { min: MIB, max: GIB }, Need::Default("\"32MiB\""),
         "Bytes that wait for Kafka, over all streams that write to the cluster: key, value and headers, \
-         and 256 for each record. More are not read from the streams.";
+         and 256 for each record. One stream may have a quarter of them. More are not read from the \
+         streams.";
     PUBLISH_PRODUCER = "clusters.*.publish.producer", Kind::Properties, Need::Optional,
         "librdkafka properties for the producers of published records only.";
 

@@ -1,12 +1,13 @@
 //! The way of one stream's records to the producer, in the order they were sent.
 //!
-//! Back-pressure: a feed waits for room in its stream's ledger, then for bytes of the
-//! cluster, and takes a small part of a message at a time, so that streams take turns.
+//! Back-pressure: a feed waits for room in its stream's ledger, then for bytes of its
+//! share and of the cluster, and takes a small part of a message at a time, so that
+//! streams take turns.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::watch,
     time::{Instant, sleep},
 };
 
@@ -21,7 +22,7 @@ use crate::broker::{Outgoing, Receipt, Unwritten, Why, Write};
 const TURN_RECORDS: usize = 256;
 
 /// Bytes that a stream may hand over before it is another's turn, or one record.
-const TURN_BYTES: u64 = 256 * 1024;
+pub(super) const TURN_BYTES: u64 = 256 * 1024;
 
 /// How often a client library without room is asked again. Its queue is made to have
 /// room for all that is under way, so that is rare.
@@ -44,7 +45,6 @@ pub struct Feed {
     place: Arc<Place>,
     producer: Arc<dyn Write>,
     ledger: Arc<Ledger>,
-    bytes: Arc<Semaphore>,
     drain: watch::Receiver<Option<Instant>>,
     /// The topic of the record before, which was let in.
     topic: Option<Arc<str>>,
@@ -63,7 +63,6 @@ impl Feed {
     ) -> Self {
         let room = usize::try_from(place.publish().max_in_flight_records).unwrap_or(usize::MAX);
         Self {
-            bytes: place.bytes(),
             place,
             producer,
             ledger,
@@ -151,10 +150,7 @@ impl Feed {
             biased;
             // The sender lives as long as the gateway.
             _ = self.drain.wait_for(Option::is_some) => false,
-            // Never closed.
-            permit = self.bytes.acquire_many(bytes) => {
-                permit.map(tokio::sync::SemaphorePermit::forget).is_ok()
-            }
+            () = self.ledger.pay(bytes) => true,
         }
     }
 

@@ -81,6 +81,11 @@ pub struct Ledger {
     told: Notify,
     /// Places for records.
     room: Semaphore,
+    /// Bytes of the cluster that the stream may have: none has all, for the records of one
+    /// may go nowhere until their time runs out.
+    share: Semaphore,
+    /// All of the share.
+    most: u32,
     /// Bytes of the cluster.
     bytes: Arc<Semaphore>,
     timeout: Duration,
@@ -106,20 +111,27 @@ struct Slot {
 }
 
 impl Ledger {
-    /// A ledger with room for so many records, which count in `bytes` and are answered
-    /// `timeout` after they were taken, whatever the broker does.
+    /// A ledger with room for so many records, which may have `share` of `bytes` and are
+    /// answered `timeout` after they were taken, whatever the broker does.
     #[must_use]
-    pub fn new(room: u32, bytes: Arc<Semaphore>, timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(
+        room: u32,
+        share: u32,
+        bytes: Arc<Semaphore>,
+        timeout: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             told: Notify::new(),
             room: Semaphore::new(usize::try_from(room).unwrap_or(usize::MAX)),
+            share: Semaphore::new(usize::try_from(share).unwrap_or(usize::MAX)),
+            most: share,
             bytes,
             timeout,
         })
     }
 
-    /// Waits for room for so many records, whose bytes the caller has. Cancel safe.
+    /// Waits for room for so many records. Cancel safe.
     pub(super) async fn reserve(&self, records: u32) {
         // It is never closed.
         if let Ok(places) = self.room.acquire_many(records).await {
@@ -127,7 +139,20 @@ impl Ledger {
         }
     }
 
-    /// Takes records for which there is room; gives the number of the first.
+    /// Waits for bytes: of the stream's share, then of the cluster. What is larger than
+    /// the share goes by itself. Cancel safe.
+    pub(super) async fn pay(&self, bytes: u32) {
+        // Neither is ever closed.
+        if let Ok(own) = self.share.acquire_many(bytes.min(self.most)).await
+            && let Ok(all) = self.bytes.acquire_many(bytes).await
+        {
+            own.forget();
+            all.forget();
+        }
+    }
+
+    /// Takes records for which there is room and whose bytes are paid; gives the number of
+    /// the first.
     pub(crate) fn take(&self, entries: Vec<Entry>) -> u64 {
         let until = Instant::now() + self.timeout;
         let mut state = self.state.lock();
@@ -213,7 +238,11 @@ impl Answers for Ledger {
         let (weight, is_first) = state.answer(number, answer);
         drop(state);
         if weight > 0 {
-            self.bytes.add_permits(usize::try_from(weight).unwrap_or(0));
+            let free = |semaphore: &Semaphore, bytes: u32| {
+                semaphore.add_permits(usize::try_from(bytes).unwrap_or(0));
+            };
+            free(&self.share, weight.min(self.most));
+            free(&self.bytes, weight);
         }
         if is_first {
             self.told.notify_one();

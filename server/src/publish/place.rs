@@ -10,7 +10,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::desk::{Make, Patience};
+use super::{
+    desk::{Make, Patience},
+    feed::TURN_BYTES,
+    ledger::Ledger,
+};
 use crate::{
     broker::{self, ErrorKind, Unwritten, Why, Write},
     config::{Acks, Publish},
@@ -19,6 +23,9 @@ use crate::{
 /// Different topics that may be written to. Each one takes memory in the client library
 /// for as long as the gateway runs, also if it does not exist.
 const TOPICS: usize = 10_000;
+
+/// One stream may have one in so many of the bytes that may be under way, or a turn.
+const SHARES: u64 = 4;
 
 /// How records are to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +94,24 @@ impl Place {
         Ok(producer)
     }
 
-    /// Bytes that may still be under way: for the ledgers of its streams.
+    /// A ledger for a stream whose records have that time.
     #[must_use]
-    pub fn bytes(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.bytes)
+    pub fn ledger(&self, timeout: Duration) -> Arc<Ledger> {
+        let Publish {
+            max_in_flight_records,
+            max_in_flight_bytes,
+            ..
+        } = self.publish;
+        let share = (max_in_flight_bytes / SHARES).max(TURN_BYTES);
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let bytes = Arc::clone(&self.bytes);
+        Ledger::new(max_in_flight_records, share, bytes, timeout)
+    }
+
+    /// Bytes that may still be under way.
+    #[cfg(test)]
+    pub(super) fn bytes_left(&self) -> u64 {
+        self.bytes.available_permits() as u64
     }
 
     /// All producers that were made.

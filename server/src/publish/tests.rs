@@ -141,8 +141,7 @@ impl Stage {
 
     /// A stream's feed and ledger.
     fn stream(&self) -> (Feed, Arc<Ledger>) {
-        let room = self.place.publish().max_in_flight_records;
-        let ledger = Ledger::new(room, self.place.bytes(), TIMEOUT);
+        let ledger = self.place.ledger(TIMEOUT);
         let feed = Feed::new(
             Arc::clone(&self.place),
             Arc::clone(&self.fake) as _,
@@ -153,7 +152,7 @@ impl Stage {
     }
 
     fn bytes_left(&self) -> u64 {
-        self.place.bytes().available_permits() as u64
+        self.place.bytes_left()
     }
 }
 

@@ -40,19 +40,26 @@ async fn bytes_are_bounded_over_all_streams_and_streams_take_turns() {
         max_in_flight_records: 10_000,
         ..publish()
     });
-    let (mut greedy, _ledger) = stage.stream();
-    let (mut modest, _other) = stage.stream();
     let large = |at: u32| sized(at, 100_000);
-    let hog = tokio::spawn(async move { greedy.take((0..100).map(large)).await });
+    let hogs: Vec<_> = (0..6)
+        .map(|_| stage.stream())
+        .map(|(mut hog, ledger)| {
+            tokio::spawn(async move {
+                hog.take((0..20).map(large)).await;
+                ledger
+            })
+        })
+        .collect();
     settle().await;
     let first = stage.fake.waiting();
     let bytes = |records: usize| records as u64 * (LIGHT + 100_000);
     assert!(bytes(first) <= 1 << 20, "{first}");
     assert!(bytes(first) > (1 << 20) - 300_000, "{first}");
+    let (mut modest, _other) = stage.stream();
     let other = tokio::spawn(async move { modest.take([draft("modest")].into_iter()).await });
     settle().await;
-    assert_eq!(stage.fake.waiting(), first, "there are no bytes left");
-    // Freed little by little: the hog waits first, for its next turn, then the other.
+    assert_eq!(stage.fake.waiting(), first, "it waits behind the sixth hog");
+    // Freed little by little: the sixth hog has its turn, then the other.
     while !stage.fake.values().contains(&"modest".to_owned()) {
         stage.fake.confirm(0);
         settle().await;
@@ -60,15 +67,50 @@ async fn bytes_are_bounded_over_all_streams_and_streams_take_turns() {
     let values = stage.fake.values();
     assert!(
         values.len() <= first + 3,
-        "not after all of the hog's: {}",
+        "not after all of the hogs': {}",
         values.len()
     );
     other.await.expect("it ends");
-    while !hog.is_finished() {
+    while !hogs.iter().all(tokio::task::JoinHandle::is_finished) {
         stage.fake.confirm_all();
         settle().await;
     }
     stage.fake.confirm_all();
+    assert_eq!(stage.bytes_left(), 1 << 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_whose_records_go_nowhere_leaves_bytes_to_others() {
+    let stage = Stage::new(Publish {
+        max_in_flight_records: 10_000,
+        max_in_flight_bytes: 4 << 20,
+        ..publish()
+    });
+    let (mut stuck, _ledger) = stage.stream();
+    let large = |at: u32| sized(at, 100_000);
+    let hog = tokio::spawn(async move { stuck.take((0..100).map(large)).await });
+    settle().await;
+    let left = stage.bytes_left();
+    assert!(left >= 3 << 20, "{left} bytes are left to others");
+    assert!(left < (3 << 20) + 300_000, "a quarter is its own: {left}");
+    let (mut other, _other) = stage.stream();
+    other.take([draft("other")].into_iter()).await;
+    assert!(stage.fake.values().contains(&"other".to_owned()));
+    hog.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_larger_than_a_streams_share_goes_by_itself() {
+    let stage = Stage::new(publish());
+    let (mut feed, _ledger) = stage.stream();
+    let large = |at: u32| sized(at, 900_000);
+    let taking = tokio::spawn(async move { feed.take((0..3).map(large)).await });
+    for _ in 0..3 {
+        settle().await;
+        assert_eq!(stage.fake.waiting(), 1);
+        stage.fake.confirm(0);
+    }
+    taking.await.expect("it ends");
     assert_eq!(stage.bytes_left(), 1 << 20);
 }
 
@@ -168,7 +210,11 @@ async fn feed_that_is_dropped_answers_what_it_took() {
 
 #[tokio::test(start_paused = true)]
 async fn message_at_hand_is_taken_to_its_end_when_nobody_reads_any_more() {
-    let stage = Stage::new(publish());
+    // A share is a quarter, and all of this is under way in the end.
+    let stage = Stage::new(Publish {
+        max_in_flight_bytes: 4 << 20,
+        ..publish()
+    });
     let (mut feed, ledger) = stage.stream();
     let taking = tokio::spawn(async move { feed.take(drafts(0..2000).into_iter()).await });
     settle().await;

@@ -10,7 +10,7 @@ use super::{
     opening::{self, Opening, check_number},
     record,
 };
-use crate::publish::{Desk, Feed, Ledger};
+use crate::publish::{Desk, Feed};
 
 /// Writes the records of one call.
 ///
@@ -29,9 +29,8 @@ pub(in crate::session) async fn batch(
         terms,
         producer,
     } = opening::open(desk, &options, "options").await?;
-    let publish = place.publish();
-    let max_record_bytes = publish.max_record_bytes;
-    let ledger = Ledger::new(publish.max_in_flight_records, place.bytes(), terms.timeout);
+    let max_record_bytes = place.publish().max_record_bytes;
+    let ledger = place.ledger(terms.timeout);
     let mut feed = Feed::new(place, producer, Arc::clone(&ledger), desk.drain());
     let draft = |record| record::draft(record, max_record_bytes);
     let take = feed.take(request.records.into_iter().map(draft));

@@ -64,9 +64,8 @@ async fn both(
         terms,
         producer,
     } = opening;
-    let publish = place.publish();
-    let max_record_bytes = publish.max_record_bytes;
-    let ledger = Ledger::new(publish.max_in_flight_records, place.bytes(), terms.timeout);
+    let max_record_bytes = place.publish().max_record_bytes;
+    let ledger = place.ledger(terms.timeout);
     let feed = Feed::new(place, producer, Arc::clone(&ledger), desk.drain());
     let (end, ended) = watch::channel(None);
     let signals = Signals {

@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(&server)?;
     tonic_prost_build::configure()
         .build_client(false)
+        .codec_path("crate::BoundedCodec")
         .out_dir(server)
         .extern_path(".ackgate.v1", "crate::v1")
         .extern_path(".ackgate.v1.SubscribeResponse", "crate::Frame")

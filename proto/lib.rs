@@ -2,8 +2,10 @@
 //! descriptor set for reflection, all generated from the `.proto` files beside
 //! this one, and the one hand-written type, [`Frame`].
 
+mod bounded;
 mod frame;
 
+pub use bounded::{BoundedCodec, BoundedDecoder, MOST_PARTS, Parts};
 pub use frame::{EncodedBatch, Frame, RECORD_TAG};
 
 /// Messages and client stubs of package `ackgate.v1`.

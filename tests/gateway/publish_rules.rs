@@ -42,6 +42,8 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
     let again = Request::Open(PublishOptions::default());
     let huge = records(vec![record(&topic, vec![b'x'; 17 << 20])]);
     let many = records(vec![record(&topic, "v"); 10_001]);
+    // Small as bytes, and large once each is a record in memory.
+    let crowd = || vec![OutgoingRecord::default(); 200_001];
     let mut written_so_far = 0;
     for (request, code, reason_code) in [
         (again, Code::FailedPrecondition, "ALREADY_OPEN"),
@@ -52,6 +54,7 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
         ),
         (many, Code::InvalidArgument, "RECORDS_OUT_OF_RANGE"),
         (huge, Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
+        (records(crowd()), Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
     ] {
         let mut stream = open(&gateway).await;
         stream.send(first.clone()).await;
@@ -64,14 +67,16 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
         assert_eq!(stream.closed, None);
         written_so_far += 1;
     }
-    let call = PublishBatchRequest {
-        options: None,
-        records: vec![record(&topic, vec![b'x'; 17 << 20])],
-    };
-    let refused = calls(gateway.address).await.publish_batch(call).await;
-    let status = refused.expect_err("a call is no larger than a message");
-    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
-    assert_eq!(reason(&status), "MESSAGE_TOO_LARGE");
+    for records in [vec![record(&topic, vec![b'x'; 17 << 20])], crowd()] {
+        let call = PublishBatchRequest {
+            options: None,
+            records,
+        };
+        let refused = calls(gateway.address).await.publish_batch(call).await;
+        let status = refused.expect_err("a call is no larger than a message");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert_eq!(reason(&status), "MESSAGE_TOO_LARGE");
+    }
     stage.holds(&topic, written_so_far).await;
 }
 

@@ -7,7 +7,10 @@ use crate::session::status::Reason;
 
 /// The status instead of the library's.
 pub(super) fn too_large() -> Status {
-    Reason::MessageTooLarge.status("a message is larger than 16 MiB: send fewer records at a time")
+    Reason::MessageTooLarge.status(
+        "a message is larger than 16 MiB, or has more than 200000 records and headers: send fewer \
+         records at a time",
+    )
 }
 
 /// Gives the answer to a call its reason if its request was too large. Streams are

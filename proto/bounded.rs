@@ -1,0 +1,217 @@
+//! Messages are measured before they are decoded.
+//!
+//! An empty record takes two bytes of a message and more than a hundred of memory, so a
+//! limit on a message's bytes alone bounds nothing. What repeats is counted here first,
+//! while it is still bytes.
+
+use std::marker::PhantomData;
+
+use prost::{
+    Message,
+    bytes::{Buf as _, Bytes},
+    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
+};
+use tonic::{
+    Status,
+    codec::{Codec, DecodeBuf, Decoder},
+};
+use tonic_prost::ProstEncoder;
+
+use crate::v1;
+
+/// The most parts of one message: records and their headers, verdicts, and whatever else
+/// repeats. Each takes some 150 bytes of memory.
+pub const MOST_PARTS: usize = 200_000;
+
+/// Where the parts of a message are: field numbers, from the outside in.
+pub trait Parts {
+    /// Each path ends at a field that repeats.
+    const PATHS: &'static [&'static [u32]];
+}
+
+impl Parts for v1::SubscribeRequest {
+    // Of an `Open`: the topics of `ad_hoc`, and what `resume` names.
+    const PATHS: &'static [&'static [u32]] = &[&[1, 13, 2], &[1, 8, 2], &[3, 2], &[4, 2]];
+}
+
+impl Parts for v1::PublishRequest {
+    const PATHS: &'static [&'static [u32]] = &[&[2, 1], &[2, 1, 5]];
+}
+
+impl Parts for v1::PublishBatchRequest {
+    const PATHS: &'static [&'static [u32]] = &[&[2], &[2, 5]];
+}
+
+impl Parts for v1::ListLanesRequest {
+    const PATHS: &'static [&'static [u32]] = &[];
+}
+
+impl Parts for v1::ResetBreakersRequest {
+    const PATHS: &'static [&'static [u32]] = &[];
+}
+
+/// Encodes as tonic does, and decodes what has few enough parts. Others end as messages
+/// do that are too large, with OUT_OF_RANGE.
+#[derive(Clone, Debug)]
+pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for BoundedCodec<T, U> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T, U> Codec for BoundedCodec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Parts + Default + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = BoundedDecoder<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstEncoder::default()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        BoundedDecoder(PhantomData)
+    }
+}
+
+/// See [`BoundedCodec`].
+#[derive(Clone, Debug)]
+pub struct BoundedDecoder<U>(PhantomData<U>);
+
+impl<U: Message + Parts + Default> Decoder for BoundedDecoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        let bytes = buf.copy_to_bytes(buf.remaining());
+        let mut left = MOST_PARTS;
+        if !count(bytes.clone(), U::PATHS, &mut left) {
+            return Err(Status::out_of_range(format!(
+                "a message of more than {MOST_PARTS} parts"
+            )));
+        }
+        let decoded = U::decode(bytes).map(Some);
+        decoded.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+/// Takes the parts at `paths` off `left`; whether there were enough. What cannot be read
+/// is left to the decoder, which reads no further than this.
+fn count(mut bytes: Bytes, paths: &[&[u32]], left: &mut usize) -> bool {
+    if paths.is_empty() {
+        return true;
+    }
+    while bytes.has_remaining() {
+        let Ok((field, wire)) = decode_key(&mut bytes) else {
+            return true;
+        };
+        let inner: Vec<&[u32]> = paths
+            .iter()
+            .filter_map(|path| path.split_first())
+            .filter(|(first, _)| **first == field)
+            .map(|(_, rest)| rest)
+            .collect();
+        if inner.iter().any(|rest| rest.is_empty()) {
+            let Some(fewer) = left.checked_sub(1) else {
+                return false;
+            };
+            *left = fewer;
+        }
+        if inner.is_empty() || wire != WireType::LengthDelimited {
+            if skip_field(wire, field, &mut bytes, DecodeContext::default()).is_err() {
+                return true;
+            }
+            continue;
+        }
+        let length = decode_varint(&mut bytes)
+            .ok()
+            .and_then(|length| usize::try_from(length).ok());
+        let Some(length) = length.filter(|length| *length <= bytes.remaining()) else {
+            return true;
+        };
+        if !count(bytes.split_to(length), &inner, left) {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts<M: Message + Parts>(message: &M) -> usize {
+        let mut left = MOST_PARTS;
+        assert!(count(message.encode_to_vec().into(), M::PATHS, &mut left));
+        MOST_PARTS - left
+    }
+
+    fn record(headers: usize) -> v1::OutgoingRecord {
+        v1::OutgoingRecord {
+            topic: "orders".to_owned(),
+            // Bytes that look like a message's own.
+            value: Some(vec![0x12, 0x00, 0x12, 0x00].into()),
+            headers: vec![v1::Header::default(); headers],
+            ..v1::OutgoingRecord::default()
+        }
+    }
+
+    #[test]
+    fn records_headers_and_verdicts_are_counted_wherever_they_stand() {
+        let records = vec![record(0), record(3), record(1)];
+        let batch = v1::PublishBatchRequest {
+            records: records.clone(),
+            ..v1::PublishBatchRequest::default()
+        };
+        assert_eq!(parts(&batch), 3 + 4);
+        let records = v1::publish_request::Request::Records(v1::PublishRecords { records });
+        let request = Some(records);
+        assert_eq!(parts(&v1::PublishRequest { request }), 3 + 4);
+        let settle = v1::Settle {
+            sequence: 7,
+            verdicts: vec![v1::Verdict::default(); 5],
+        };
+        let request = Some(v1::subscribe_request::Request::Settle(settle));
+        assert_eq!(parts(&v1::SubscribeRequest { request }), 5);
+        let open = v1::Open {
+            resume: Some(v1::Resume {
+                held: vec![v1::Held::default(); 4],
+                ..v1::Resume::default()
+            }),
+            ad_hoc: Some(v1::AdHoc {
+                topics: vec![String::new(); 2],
+                ..v1::AdHoc::default()
+            }),
+            ..v1::Open::default()
+        };
+        let request = Some(v1::subscribe_request::Request::Open(open));
+        assert_eq!(parts(&v1::SubscribeRequest { request }), 4 + 2);
+    }
+
+    #[test]
+    fn too_many_parts_are_noticed_before_they_take_memory() {
+        let paths = v1::PublishBatchRequest::PATHS;
+        let of = |count: usize| Bytes::from([0x12, 0x00].repeat(count));
+        assert!(count(of(MOST_PARTS), paths, &mut { MOST_PARTS }));
+        assert!(!count(of(MOST_PARTS + 1), paths, &mut { MOST_PARTS }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_to_the_decoder() {
+        let paths = v1::PublishBatchRequest::PATHS;
+        for broken in [&[0x12, 0x7f][..], &[0x12], &[0xff; 12], &[0x13, 0x12, 0x00]] {
+            let bytes = Bytes::copy_from_slice(broken);
+            assert!(count(bytes.clone(), paths, &mut { MOST_PARTS }));
+            assert!(
+                v1::PublishBatchRequest::decode(bytes).is_err(),
+                "{broken:?}"
+            );
+        }
+    }
+}

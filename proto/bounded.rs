@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn records_headers_and_verdicts_are_counted_wherever_they_stand() {
+    fn everything_that_repeats_is_counted_wherever_it_stands() {
         let records = vec![record(0), record(3), record(1)];
         let batch = v1::PublishBatchRequest {
             records: records.clone(),
@@ -179,6 +179,12 @@ mod tests {
         };
         let request = Some(v1::subscribe_request::Request::Settle(settle));
         assert_eq!(parts(&v1::SubscribeRequest { request }), 5);
+        let extend = v1::Extend {
+            extensions: vec![v1::Extension::default(); 6],
+            ..v1::Extend::default()
+        };
+        let request = Some(v1::subscribe_request::Request::Extend(extend));
+        assert_eq!(parts(&v1::SubscribeRequest { request }), 6);
         let open = v1::Open {
             resume: Some(v1::Resume {
                 held: vec![v1::Held::default(); 4],

@@ -1,8 +1,8 @@
 //! What a publisher must keep to, and how its stream ends otherwise.
 
 use ackgate_proto::v1::{
-    Acks, OutgoingRecord, PublishBatchRequest, PublishOptions, PublishRecords,
-    publish_request::Request,
+    Acks, OutgoingRecord, PublishBatchRequest, PublishClose, PublishOptions, PublishRecords,
+    PublishRequest, publish_request::Request,
 };
 use prost_types::Duration as Wire;
 use tonic::Code;
@@ -44,6 +44,10 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
     let many = records(vec![record(&topic, "v"); 10_001]);
     // Small as bytes, and large once each is a record in memory.
     let crowd = || vec![OutgoingRecord::default(); 200_001];
+    let close = |seconds| {
+        let timeout = Some(Wire { seconds, nanos: 0 });
+        Request::Close(PublishClose { timeout })
+    };
     let mut written_so_far = 0;
     for (request, code, reason_code) in [
         (again, Code::FailedPrecondition, "ALREADY_OPEN"),
@@ -55,6 +59,8 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
         (many, Code::InvalidArgument, "RECORDS_OUT_OF_RANGE"),
         (huge, Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
         (records(crowd()), Code::InvalidArgument, "MESSAGE_TOO_LARGE"),
+        (close(301), Code::InvalidArgument, "OPEN_INVALID"),
+        (close(-1), Code::InvalidArgument, "OPEN_INVALID"),
     ] {
         let mut stream = open(&gateway).await;
         stream.send(first.clone()).await;
@@ -67,6 +73,10 @@ async fn rules_of_the_stream_end_it_after_its_results(stage: Stage) {
         assert_eq!(stream.closed, None);
         written_so_far += 1;
     }
+    let mut stream = open(&gateway).await;
+    let nothing = PublishRequest { request: None };
+    stream.sender().send(nothing).await.unwrap();
+    assert_eq!(reason(&stream.status().await), "EMPTY_REQUEST");
     for records in [vec![record(&topic, vec![b'x'; 17 << 20])], crowd()] {
         let call = PublishBatchRequest {
             options: None,

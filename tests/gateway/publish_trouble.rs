@@ -11,8 +11,8 @@ use std::{
 };
 
 use ackgate_proto::v1::{
-    OutgoingRecord, PublishError, PublishOptions, PublishRecords, PublishRequest, PublishResult,
-    publish_request::Request,
+    OutgoingRecord, PublishClose, PublishError, PublishOptions, PublishRecords, PublishRequest,
+    PublishResult, publish_request::Request,
 };
 use prost_types::Duration as Wire;
 use tokio::{
@@ -37,6 +37,7 @@ pub(crate) fn cases() -> Vec<Case> {
         embedded:
             stop_tells_publishers_and_ends_whatever_they_do,
             broker_that_is_gone_gets_what_waited_when_it_is_back,
+            goodbye_says_how_long_to_wait_for_answers,
             refusals_of_the_broker_are_answered;
     ]
 }
@@ -233,6 +234,32 @@ async fn broker_that_is_gone_gets_what_waited_when_it_is_back(stage: Stage) {
     let closed = stream.close().await;
     assert_eq!((closed.records, closed.written), (1000, 1000));
     agree(&stream.results, &stage.holds(&topic, 1000).await);
+}
+
+async fn goodbye_says_how_long_to_wait_for_answers(stage: Stage) {
+    let topic = stage.topic("bye", PARTITIONS as u16).await;
+    let gateway = publishing(&stage, "").await;
+    let mut stream = open(&gateway).await;
+    stream.records(vec![numbered(&topic, 0)]).await;
+    stream.answered(1).await;
+    stage.broker.faults().set_reachable(false).unwrap();
+    let more = (1..9).map(|number| numbered(&topic, number));
+    stream.records(more.collect()).await;
+    let begin = Instant::now();
+    let timeout = Some(Wire {
+        seconds: 2,
+        nanos: 0,
+    });
+    stream.send(Request::Close(PublishClose { timeout })).await;
+    let closed = stream.end().await;
+    let took = begin.elapsed();
+    assert_eq!((closed.written, closed.failed), (1, 8));
+    for result in stream.results.iter().skip(1) {
+        assert_eq!(error(result), PublishError::TimedOut, "{result:?}");
+    }
+    // Not at once, and long before the records' own time, 30 s.
+    let wanted = Duration::from_secs(2)..Duration::from_secs(20);
+    assert!(wanted.contains(&took), "{took:?}");
 }
 
 async fn message_of_a_stream_that_breaks_is_written_to_its_end(stage: Stage) {

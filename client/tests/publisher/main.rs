@@ -13,5 +13,7 @@ mod bounded;
 mod closing;
 mod encoding;
 mod results;
+#[path = "../common/served.rs"]
+mod served;
 mod streams;
 mod support;

@@ -1,7 +1,7 @@
 //! A gateway under the control of a test: it hands every stream of a publisher to the
 //! test and sends what the test says.
 
-use std::{io::ErrorKind, net::SocketAddr, pin::Pin, time::Duration};
+use std::{pin::Pin, time::Duration};
 
 use ackgate_client::{NotWritten, Outgoing, Publisher, PublisherBuilder, Receipt, Written};
 use ackgate_proto::{
@@ -10,19 +10,15 @@ use ackgate_proto::{
     v1::{self, publish_request::Request, publish_response::Response},
 };
 use futures::Stream;
-use tokio::{net::TcpListener, runtime::Runtime, sync::mpsc, time::timeout};
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::{Status, Streaming, transport::Server};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
 
-/// The longest that any step of a test may take.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+use crate::served::Served;
+pub(crate) use crate::served::within;
 
-/// A gateway in a runtime of its own, so that killing it kills its connections.
-pub(crate) struct Gateway {
-    pub(crate) address: SocketAddr,
-    runtime: Option<Runtime>,
-    sessions: mpsc::Receiver<Session>,
-}
+/// The gateway of one test.
+pub(crate) type Gateway = Served<Session>;
 
 /// One stream as the gateway sees it.
 pub(crate) struct Session {
@@ -79,30 +75,12 @@ impl GatewayService for Service {
 
 impl Gateway {
     pub(crate) async fn start() -> Self {
-        let (runtime, address, sessions) = serve("127.0.0.1:0".parse().unwrap()).await;
-        Self {
-            address,
-            runtime: Some(runtime),
-            sessions,
-        }
-    }
-
-    /// Ends everything without a word, as SIGKILL would.
-    pub(crate) fn kill(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+        Self::somewhere(service).await
     }
 
     /// Starts again on the same port after `kill`.
     pub(crate) async fn restart(&mut self) {
-        let (runtime, _, sessions) = serve(self.address).await;
-        (self.runtime, self.sessions) = (Some(runtime), sessions);
-    }
-
-    /// The next stream, before anything was read from it.
-    pub(crate) async fn session(&mut self) -> Session {
-        within("a stream", self.sessions.recv()).await.unwrap()
+        *self = Self::at(self.address, service).await;
     }
 
     /// The next stream, open.
@@ -132,40 +110,8 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-async fn serve(address: SocketAddr) -> (Runtime, SocketAddr, mpsc::Receiver<Session>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    let (sessions, receiver) = mpsc::channel(4);
-    // The port of a killed gateway is free only once its runtime has gone.
-    let listening = runtime.spawn(async move {
-        loop {
-            match TcpListener::bind(address).await {
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                listener => return listener,
-            }
-        }
-    });
-    let listener = within("the port", listening).await.unwrap().unwrap();
-    let address = listener.local_addr().unwrap();
-    let service = GatewayServiceServer::new(Service { sessions });
-    runtime.spawn(async move {
-        Server::builder()
-            .add_service(service)
-            .serve_with_incoming(TcpListenerStream::new(listener))
-            .await
-    });
-    (runtime, address, receiver)
+fn service(sessions: mpsc::Sender<Session>) -> GatewayServiceServer<Service> {
+    GatewayServiceServer::new(Service { sessions })
 }
 
 /// Limits that no test reaches by accident.
@@ -324,11 +270,4 @@ pub(crate) async fn offsets(receipts: Vec<Receipt>) -> Vec<i64> {
         offsets.push(outcome(receipt).await.unwrap().offset.unwrap());
     }
     offsets
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match timeout(DEADLINE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("not in time: {what}"),
-    }
 }

@@ -16,6 +16,8 @@ mod durable;
 mod errors;
 mod memory;
 mod resume;
+#[path = "../common/served.rs"]
+mod served;
 mod sessions;
 mod support;
 mod verdicts;

@@ -1,7 +1,7 @@
 //! A gateway under the control of a test: it hands every session to the test and
 //! sends what the test says.
 
-use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, pin::Pin, time::Duration};
 
 use ackgate_client::{Builder, Delivery, Stats, Subscriber};
 use ackgate_proto::{
@@ -11,12 +11,12 @@ use ackgate_proto::{
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use tokio::{net::TcpListener, runtime::Runtime, sync::mpsc, time::timeout};
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::{Status, Streaming, transport::Server};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
 
-/// The longest that any step of a test may take.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) use crate::served::within;
+use crate::served::{DEADLINE, Served};
 
 /// When response headers go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,8 @@ pub(crate) enum Headers {
     AfterOpen,
 }
 
-/// A gateway in a runtime of its own, so that killing it kills its connections.
-pub(crate) struct Gateway {
-    pub(crate) address: SocketAddr,
-    runtime: Option<Runtime>,
-    sessions: mpsc::Receiver<Session>,
-    headers: Headers,
-}
+/// The gateway of one test.
+pub(crate) type Gateway = Served<Session>;
 
 /// One stream as the gateway sees it.
 pub(crate) struct Session {
@@ -93,31 +88,13 @@ impl Gateway {
     }
 
     pub(crate) async fn start_with(headers: Headers) -> Self {
-        let (runtime, address, sessions) = serve("127.0.0.1:0".parse().unwrap(), headers).await;
-        Self {
-            address,
-            runtime: Some(runtime),
-            sessions,
-            headers,
-        }
+        Self::somewhere(|sessions| service(sessions, headers)).await
     }
 
-    /// Ends everything without a word, as SIGKILL would.
-    pub(crate) fn kill(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-
-    /// Starts again on the same port after `kill`.
+    /// Starts again on the same port after `kill`; headers come before `Open`.
     pub(crate) async fn restart(&mut self) {
-        let (runtime, _, sessions) = serve(self.address, self.headers).await;
-        (self.runtime, self.sessions) = (Some(runtime), sessions);
-    }
-
-    /// The next session, before anything was read from it.
-    pub(crate) async fn session(&mut self) -> Session {
-        within("a session", self.sessions.recv()).await.unwrap()
+        let service = |sessions| service(sessions, Headers::BeforeOpen);
+        *self = Self::at(self.address, service).await;
     }
 
     /// A subscriber builder with short delays.
@@ -143,44 +120,8 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-async fn serve(
-    address: SocketAddr,
-    headers: Headers,
-) -> (Runtime, SocketAddr, mpsc::Receiver<Session>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    let (sessions, receiver) = mpsc::channel(4);
-    // The port of a killed gateway is free only once its runtime has gone.
-    let listening = runtime.spawn(async move {
-        loop {
-            match TcpListener::bind(address).await {
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                listener => return listener,
-            }
-        }
-    });
-    let listener = within("the port", listening).await.unwrap().unwrap();
-    let address = listener.local_addr().unwrap();
-    let service =
-        GatewayServiceServer::new(Service { sessions, headers }).max_decoding_message_size(4 << 20);
-    runtime.spawn(async move {
-        Server::builder()
-            .add_service(service)
-            .serve_with_incoming(TcpListenerStream::new(listener))
-            .await
-    });
-    (runtime, address, receiver)
+fn service(sessions: mpsc::Sender<Session>, headers: Headers) -> GatewayServiceServer<Service> {
+    GatewayServiceServer::new(Service { sessions, headers }).max_decoding_message_size(4 << 20)
 }
 
 impl Session {
@@ -372,12 +313,5 @@ pub(crate) async fn until(subscriber: &Subscriber, what: &str, holds: impl Fn(St
     };
     if timeout(DEADLINE, looking).await.is_err() {
         panic!("not in time: {what}; {:?}", subscriber.stats());
-    }
-}
-
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match timeout(DEADLINE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("not in time: {what}"),
     }
 }

@@ -8,9 +8,8 @@ use anyhow::Result;
 
 use super::{
     connect::{Place, refused},
-    shown::{ShownLane, table},
+    shown::print,
 };
-use crate::cli::output;
 
 /// Arguments of `ackgate breaker`.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,14 +64,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         .map_err(|status| refused(&status))?
         .into_inner()
         .lanes;
-    let lanes: Vec<ShownLane> = lanes.into_iter().map(ShownLane::from).collect();
-    if args.json {
-        output::json(&lanes)?;
-    } else if lanes.is_empty() {
-        output::line("no breaker was open")?;
-    } else {
-        let count = lanes.len();
-        output::line(&format!("{count} closed; before:\n{}", table(&lanes)))?;
-    }
+    let above = format!("{} closed; before:\n", lanes.len());
+    print(lanes, args.json, "no breaker was open", &above)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,9 +7,8 @@ use anyhow::Result;
 
 use super::{
     connect::{Place, refused},
-    shown::{ShownLane, table},
+    shown::print,
 };
-use crate::cli::output;
 
 /// Arguments of `ackgate lanes`.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,13 +38,6 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         .map_err(|status| refused(&status))?
         .into_inner()
         .lanes;
-    let lanes: Vec<ShownLane> = lanes.into_iter().map(ShownLane::from).collect();
-    if args.json {
-        output::json(&lanes)?;
-    } else if lanes.is_empty() {
-        output::line("this gateway owns no lanes now")?;
-    } else {
-        output::line(&table(&lanes))?;
-    }
+    print(lanes, args.json, "this gateway owns no lanes now", "")?;
     Ok(ExitCode::SUCCESS)
 }

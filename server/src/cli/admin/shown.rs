@@ -1,13 +1,14 @@
 //! A lane as the commands show it: a row for people, an object for programs.
 
 use ackgate_proto::v1::{Lane, LaneHold};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::output;
 
 /// One lane.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct ShownLane {
+struct ShownLane {
     subscription: String,
     topic: String,
     partition: i32,
@@ -61,8 +62,26 @@ impl From<Lane> for ShownLane {
     }
 }
 
+/// Prints lanes: as a JSON array, or with `above` over a table; people read `none` if
+/// there are none.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn print(lanes: Vec<Lane>, json: bool, none: &str, above: &str) -> Result<()> {
+    let lanes: Vec<ShownLane> = lanes.into_iter().map(ShownLane::from).collect();
+    if json {
+        return output::json(&lanes);
+    }
+    output::line(&if lanes.is_empty() {
+        none.to_owned()
+    } else {
+        format!("{above}{}", table(&lanes))
+    })?;
+    Ok(())
+}
+
 /// As a table, and under it why lanes hold.
-pub(super) fn table(lanes: &[ShownLane]) -> String {
+fn table(lanes: &[ShownLane]) -> String {
     let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let rows = lanes
         .iter()

@@ -115,6 +115,26 @@ async fn record_larger_than_a_streams_share_goes_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn record_counts_all_that_is_kept_of_it_and_never_more_than_there_is() {
+    let stage = Stage::new(publish());
+    let (mut feed, _ledger) = stage.stream();
+    let mut full = draft("value");
+    full.record.key = Some("key".to_owned().into());
+    let value = Some("12".to_owned().into());
+    full.record.headers = vec![("a".to_owned(), None), ("b".to_owned(), value)];
+    feed.take([full].into_iter()).await;
+    let headers = 2 * crate::publish::HEADER_BYTES + 4;
+    let counted = (1 << 20) - stage.bytes_left();
+    assert_eq!(counted, LIGHT + 5 + 3 + headers);
+    stage.fake.confirm_all();
+    // As large as a record may be, and with what is kept beside it more than all bytes.
+    feed.take([sized(0, 1 << 20)].into_iter()).await;
+    assert_eq!(stage.bytes_left(), 0);
+    stage.fake.confirm_all();
+    assert_eq!(stage.bytes_left(), 1 << 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn full_client_library_is_waited_for_in_order() {
     let stage = Stage::new(publish());
     let (mut feed, ledger) = stage.stream();

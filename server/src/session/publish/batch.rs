@@ -62,3 +62,6 @@ pub(in crate::session) async fn batch(
     tokio::join!(take, collect);
     Ok(v1::PublishBatchResponse { results })
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,9 +108,7 @@ impl Lane {
 
     /// What the next commit says at `floor`.
     pub(crate) fn plan_commit(&mut self, floor: Position) -> Plan {
-        // Without maps every commit is alone: Kafka may have an earlier map that says less
-        // than what has settled since, and an equal position confirms nothing (L12).
-        let alone = self.maps.are_on() && self.maps.take_alone();
+        let alone = self.maps.take_alone();
         let apart = std::mem::take(&mut self.letters.apart);
         if !self.policy.exactly_once || apart {
             let plan = self.plan_with(floor, alone, 0);

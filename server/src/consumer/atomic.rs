@@ -12,6 +12,7 @@ use super::{
     dead_letter::{self, GivenUp},
     driver::Driver,
     mutation::{self, Mutation},
+    tell::tell,
 };
 use crate::broker::{self, ErrorKind, Outgoing};
 
@@ -101,10 +102,7 @@ impl Driver {
                 };
                 let refusals = entry.refusals.entry(letter.offset.get()).or_default();
                 *refusals = refusals.saturating_add(1);
-                tracing::warn!(
-                    subscription = self.parts.subscription.name,
-                    topic = %entry.partition.topic,
-                    partition = entry.partition.partition,
+                tell!(warn, self, entry;
                     offset = letter.offset.get(),
                     refusals,
                     %error,
@@ -117,10 +115,7 @@ impl Driver {
             ErrorKind::Transient | ErrorKind::Full | ErrorKind::Fenced | ErrorKind::Operator => {}
         }
         if let Some(count) = self.letter_failures.again(now) {
-            tracing::warn!(
-                subscription = self.parts.subscription.name,
-                topic = %entry.partition.topic,
-                partition = entry.partition.partition,
+            tell!(warn, self, entry;
                 offset = first.offset.get(),
                 letters = letters.len(),
                 count,

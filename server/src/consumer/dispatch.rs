@@ -10,6 +10,7 @@ use super::{
     lanes::Entry,
     mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
+    tell::tell,
 };
 
 /// How an attempt to hand something out ended.
@@ -207,10 +208,7 @@ impl Driver {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
-        tracing::warn!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(warn, self, entry;
             offset = offset.get(),
             bytes,
             "record is larger than its subscriber accepts"

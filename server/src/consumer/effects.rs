@@ -12,6 +12,7 @@ use super::{
     lanes::Grant,
     metadata,
     mutation::{self, Mutation},
+    tell::tell,
 };
 use crate::broker::Commit;
 
@@ -161,10 +162,7 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tracing::warn!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(warn, self, entry;
             most_bytes,
             "a broker refused the size of a commit's metadata: maps have less room from now on; \
              set commit.metadata_bytes to the brokers' offset.metadata.max.bytes"
@@ -178,10 +176,7 @@ impl Driver {
         entry.forget_fetched();
         entry.granted = Grant::default();
         entry.seek += 1;
-        tracing::info!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(info, self, entry;
             position = to.get(),
             "lane seeks back to its floor"
         );
@@ -196,10 +191,7 @@ impl Driver {
         };
         let counts = &mut self.tally.counts;
         counts.lost = counts.lost.saturating_add(range.len());
-        tracing::error!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(error, self, entry;
             first = range.first().get(),
             last = range.last().get(),
             offsets = range.len(),

@@ -11,6 +11,7 @@ use super::{
     membership::Revoke,
     mutation::{self, Mutation},
     standstill::{Standstill, Why},
+    tell::tell,
 };
 use crate::{
     broker::{self, Assigned, Chunk, ClusterState, ErrorKind, Event},
@@ -83,10 +84,7 @@ impl Driver {
             let generation = assigned.generation;
             let committed = assigned.committed;
             let anew = assigned.anew.clone();
-            tracing::info!(
-                subscription = self.parts.subscription.name,
-                topic = %assigned.partition.topic,
-                partition = assigned.partition.partition,
+            tell!(info, self, assigned;
                 position = assigned.start.map(Position::get),
                 "lane assigned"
             );
@@ -176,10 +174,7 @@ impl Driver {
             self.subscribers.release_from(*generation);
             self.fence_unconfirmed(*generation);
             self.parts.budget.recount(entry.counted, 0);
-            tracing::info!(
-                subscription = self.parts.subscription.name,
-                topic = %entry.partition.topic,
-                partition = entry.partition.partition,
+            tell!(info, self, entry;
                 head = entry.head.map(Position::get),
                 "lane gone"
             );
@@ -290,10 +285,7 @@ impl Driver {
             }
             Err(error) => {
                 if let Some(count) = self.commit_failures.again(now) {
-                    tracing::warn!(
-                        subscription = self.parts.subscription.name,
-                        topic = %entry.partition.topic,
-                        partition = entry.partition.partition,
+                    tell!(warn, self, entry;
                         count,
                         %error,
                         "commit failed and is tried again"
@@ -317,10 +309,7 @@ impl Driver {
         match result {
             Ok(()) => entry.lane.handle_seek(now, SeekOutcome::Done),
             Err(error) => {
-                tracing::warn!(
-                    subscription = self.parts.subscription.name,
-                    topic = %entry.partition.topic,
-                    partition = entry.partition.partition,
+                tell!(warn, self, entry;
                     %error,
                     "seek failed and is tried again"
                 );
@@ -341,10 +330,7 @@ impl Driver {
             since_ms: self.parts.wall.now_ms(),
             detail: error.detail.clone(),
         });
-        tracing::error!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(error, self, entry;
             %error,
             "lane cannot be read until an operator acts"
         );

@@ -15,6 +15,7 @@ use super::{
     handle::{NoticeKind, Outbound},
     inputs::notice,
     lanes::Grant,
+    tell::tell,
 };
 
 impl Driver {
@@ -185,10 +186,7 @@ impl Driver {
         {
             return;
         }
-        tracing::info!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(info, self, entry;
             subscriber = %name,
             "lane leased"
         );

@@ -9,6 +9,7 @@ use super::{
     dead_letter::{self, GivenUp, cause_name},
     driver::Driver,
     mutation::{self, Mutation},
+    tell::tell,
 };
 use crate::{
     broker::{self, ErrorKind, Placed},
@@ -52,10 +53,7 @@ impl Driver {
             }
             (generation, offset, result)
         }));
-        tracing::debug!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(debug, self, entry;
             offset = given_up.offset.get(),
             cause = cause_name(given_up.cause),
             "dead-lettering"
@@ -97,10 +95,7 @@ impl Driver {
                 };
                 entry.lane.handle_dead_letter(now, offset, outcome);
                 if let Some(count) = self.letter_failures.again(now) {
-                    tracing::warn!(
-                        subscription = self.parts.subscription.name,
-                        topic = %entry.partition.topic,
-                        partition = entry.partition.partition,
+                    tell!(warn, self, entry;
                         offset = offset.get(),
                         count,
                         %error,
@@ -116,10 +111,7 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tracing::warn!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(warn, self, entry;
             offset = offset.get(),
             cause = cause_name(cause),
             "record dropped, as on_reject = drop says"
@@ -137,10 +129,7 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tracing::warn!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(warn, self, entry;
             offset = offset.get(),
             cause = cause_name(cause),
             tries,
@@ -161,10 +150,7 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tracing::error!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(error, self, entry;
             offset = offset.get(),
             cause = cause_name(cause),
             tries,

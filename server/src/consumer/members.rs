@@ -10,6 +10,7 @@ use super::{
     handle::{Departure, NoticeKind, Outbound},
     inputs::notice,
     mutation::{self, Mutation},
+    tell::tell,
 };
 use crate::config::Delivery;
 
@@ -124,10 +125,7 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tracing::warn!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(warn, self, entry;
             first = range.first().get(),
             last = range.last().get(),
             "{detail}"

@@ -37,6 +37,7 @@ mod shape;
 mod shown;
 mod standstill;
 mod subscribers;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod told;

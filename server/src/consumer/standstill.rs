@@ -12,6 +12,7 @@ use super::{
     inputs::notice,
     lanes::Entry,
     shown::{ShownLane, in_order},
+    tell::tell,
 };
 
 /// Why a lane hands nothing out, as it was told.
@@ -82,12 +83,7 @@ impl Driver {
         }
         let Some((stop, why)) = stop.zip(why) else {
             entry.standstill = None;
-            tracing::info!(
-                subscription = self.parts.subscription.name,
-                topic = %entry.partition.topic,
-                partition = entry.partition.partition,
-                "lane goes on"
-            );
+            tell!(info, self, entry; "lane goes on");
             let news = notice(entry.label(), NoticeKind::Recovered, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
             return;
@@ -102,10 +98,7 @@ impl Driver {
             }
             Stop::Breaker { trip } => (in_words(trip), None),
         };
-        tracing::warn!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(warn, self, entry;
             detail,
             "lane hands nothing out"
         );
@@ -122,10 +115,7 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tracing::error!(
-            subscription = self.parts.subscription.name,
-            topic = %entry.partition.topic,
-            partition = entry.partition.partition,
+        tell!(error, self, entry;
             detail = in_words(trip),
             "the breaker has opened: ackgate breaker reset closes it"
         );

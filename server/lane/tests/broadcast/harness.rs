@@ -1,17 +1,23 @@
-//! Gives both the same inputs and compares.
+//! Gives a lane and the model the same inputs.
+
+mod compare;
+mod follow;
+mod saw;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use ackgate_lane::{
-    Answer, Backoff, Breaker, Broadcast, Cause, CommitOutcome, DeadLetterOutcome, Effect, Epoch,
-    Generation, MapStart, Offset, OffsetRange, OnReject, OnUnwritten, Order, Policy, Position,
-    Sharing, Start, Subscriber, Target, Time, Verdict, VerdictResult, Window,
+    Answer, Backoff, Breaker, Broadcast, DeadLetterOutcome, Epoch, Generation, MapStart, Offset,
+    OffsetRange, OnReject, OnUnwritten, Order, Policy, Position, Sharing, Start, Subscriber,
+    Target, Time, Verdict, VerdictResult, Window,
 };
 
 use crate::{
     Command, Word,
     model::{Fate, Model},
 };
+
+pub(crate) use self::saw::Saw;
 
 const DEADLINE: u64 = 500;
 const GRACE: u64 = 2_000;
@@ -26,20 +32,6 @@ pub(crate) struct Harness {
     letters: Vec<u64>,
     committed: u64,
     pub(crate) saw: Saw,
-}
-
-/// How often things came about.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Saw {
-    settled: u64,
-    rejected: u64,
-    exhausted: u64,
-    withdrawn: u64,
-    again_to_others: u64,
-    returned_to_debts: u64,
-    discarded: u64,
-    tripped: u64,
-    parked: u64,
 }
 
 impl Harness {
@@ -250,154 +242,7 @@ impl Harness {
         }
     }
 
-    /// What is due now happens, and effects are carried out.
-    fn settle_down(&mut self) {
-        self.lane.handle_timeout(self.time());
-        self.model.pass(self.now);
-        while let Some(effect) = self.lane.poll_effect() {
-            self.carry_out(effect);
-        }
-        if let Err(violation) = self.lane.check() {
-            panic!("{violation}");
-        }
-    }
-
-    fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Settled { range } => {
-                for offset in range.first().get()..range.end().get() {
-                    assert!(self.settled.insert(offset), "L5: {offset} settles twice");
-                    self.saw.settled += 1;
-                    assert!(
-                        !self.letters.contains(&offset),
-                        "L3: {offset} settles before its dead letter is answered"
-                    );
-                }
-            }
-            Effect::DeadLetter { offset, cause, .. } => {
-                let offset = offset.get();
-                assert!(!self.letters.contains(&offset), "asked for twice: {offset}");
-                match cause {
-                    Cause::Rejected => self.saw.rejected += 1,
-                    _ => self.saw.exhausted += 1,
-                }
-                self.letters.push(offset);
-            }
-            Effect::Commit { position, serial } => {
-                assert!(position.get() >= self.committed, "L1");
-                let floor = self.lane.floor().expect("a floor");
-                assert!(position <= floor, "L2: {position} above {floor}");
-                self.committed = position.get();
-                self.lane
-                    .handle_commit(self.time(), serial, CommitOutcome::Done);
-            }
-            Effect::Withdrawn { .. } => self.saw.withdrawn += 1,
-            Effect::Returned { .. } => {}
-            Effect::Parked { .. } => self.saw.parked += 1,
-            Effect::Discarded { .. } => self.saw.discarded += 1,
-            Effect::Tripped { .. } => self.saw.tripped += 1,
-            Effect::Seek { .. }
-            | Effect::Skipped { .. }
-            | Effect::MapRefused { .. }
-            | Effect::Lost { .. }
-            | Effect::Dropped { .. }
-            | Effect::CutOff { .. }
-            | Effect::Drained => panic!("{effect:?} has no place here"),
-        }
-    }
-
-    /// The lane and the model say the same.
-    pub(crate) fn compare(&self) {
-        let model = &self.model;
-        assert_eq!(self.settled, model.with_fate(Fate::Settled), "settled");
-        assert_eq!(
-            self.lane.floor().map(Position::get),
-            Some(model.floor()),
-            "L2"
-        );
-        let asked: BTreeSet<u64> = self.letters.iter().copied().collect();
-        let wanted = model.with_fate(Fate::DeadLettering);
-        assert!(asked.is_subset(&wanted), "{asked:?} {wanted:?}");
-        for offset in &wanted {
-            assert!(self.lane.refusal(Offset::new(*offset)).is_some());
-        }
-        for who in 1..4 {
-            let ready = self.lane.ready_for(Subscriber(who));
-            let first = ready.map(|ready| ready.range.first().get());
-            let expected = model.ready(who).first().copied();
-            assert_eq!(first, expected, "what is next for {who}: {model:?}");
-        }
-    }
-
-    /// Everybody goes or acks: everything settles, once.
-    pub(crate) fn complete(&mut self) {
-        for who in 1..4 {
-            self.run(&Command::Lose(who));
-        }
-        self.run(&Command::Pass(GRACE * 2));
-        let last = self.model.next.max(1) + 1;
-        self.run(&Command::Join(9));
-        // By key one record of each is out at a time: as many rounds as records will do.
-        for _ in 0..self.model.records.len() + 20 {
-            if self.settled.len() == self.model.records.len() {
-                break;
-            }
-            self.run(&Command::Take(9, last));
-            let target = Target {
-                range: OffsetRange::new(Offset::new(0), Position::new(last)).expect("not empty"),
-                delivery: None,
-            };
-            let (now, nine) = (self.time(), Subscriber(9));
-            self.lane
-                .handle_verdict(now, nine, target, Verdict::Acked, &mut Vec::new());
-            for offset in 0..last {
-                self.model.say(9, offset, Word::Ack);
-            }
-            self.model.follow();
-            self.settle_down();
-            self.lane.reset_breaker(self.time());
-            self.settle_down();
-            while !self.letters.is_empty() {
-                self.run(&Command::Letter(true));
-            }
-            self.run(&Command::Pass(1));
-        }
-        let all: BTreeSet<u64> = self.model.records.keys().copied().collect();
-        assert_eq!(self.settled, all, "everything settles");
-        self.run(&Command::Pass(1_000));
-        assert_eq!(self.committed, self.model.next, "and is committed");
-    }
-
     fn time(&self) -> Time {
         Time(Duration::from_millis(self.now))
-    }
-}
-
-impl Saw {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.settled += other.settled;
-        self.rejected += other.rejected;
-        self.exhausted += other.exhausted;
-        self.withdrawn += other.withdrawn;
-        self.again_to_others += other.again_to_others;
-        self.returned_to_debts += other.returned_to_debts;
-        self.discarded += other.discarded;
-        self.tripped += other.tripped;
-        self.parked += other.parked;
-    }
-
-    pub(crate) fn expect_all(&self) {
-        let least = [
-            self.settled,
-            self.rejected,
-            self.exhausted,
-            self.withdrawn,
-            self.again_to_others,
-            self.returned_to_debts,
-            self.discarded,
-            self.tripped,
-            self.parked,
-        ];
-        assert!(least.iter().all(|count| *count >= 10), "{self:?}");
     }
 }

@@ -216,11 +216,13 @@ fn a_drain_waits_until_it_is_known_whether_kafka_has_the_letters() {
 /// A last commit would say that the record is settled, or take that back.
 #[test]
 fn l3_a_drain_that_ends_before_says_nothing_more() {
-    let mut bench = rejecting(exactly_once(), 0, (0, 0));
-    bench.ack(A, 1, 9).quiet().drain(5000).until(5000);
-    assert_eq!(bench.effects(), [Effect::Drained]);
-    bench.committed(1, Done);
-    assert_eq!(bench.effects(), []);
+    for most_bytes in [0, MAX_MAP_BYTES] {
+        let mut bench = rejecting(exactly_once(), most_bytes, (0, 0));
+        bench.ack(A, 1, 9).quiet().drain(5000).until(5000);
+        assert_eq!(bench.effects(), [Effect::Drained]);
+        bench.committed(1, Done);
+        assert_eq!(bench.effects(), []);
+    }
 }
 
 #[test]

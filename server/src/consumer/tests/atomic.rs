@@ -128,11 +128,13 @@ async fn a_revoke_waits_until_it_is_known_whether_letters_are_stored() {
     assert!(peer.is_quiet(LONG).await, "nothing comes again");
 }
 
-/// L3: what was given up in the revoke itself travels too.
+/// L3: what was given up in the revoke itself travels too, and the revoke waits for that
+/// and no longer.
 #[tokio::test(start_paused = true)]
 async fn a_record_rejected_while_its_lane_is_revoked_is_dead_lettered_once() {
     let broker = Memory::default();
     let (_handle, mut peer, lane) = holding(&broker, 3).await;
+    let begin = Instant::now();
     broker.rebalance(false);
     assert!(peer.is_quiet(Duration::from_secs(1)).await);
     peer.settle(lane, 0, 2, Verdict::Rejected).await;
@@ -141,6 +143,7 @@ async fn a_record_rejected_while_its_lane_is_revoked_is_dead_lettered_once() {
     })
     .await;
     assert_eq!(letters(&broker), [0, 1, 2]);
+    assert!(begin.elapsed() < Duration::from_secs(2));
     assert!(peer.is_quiet(LONG).await, "nothing comes again");
 }
 

@@ -16,16 +16,12 @@ async fn lost_subscriber_leaves_its_records_to_the_next_and_commits_nothing() {
     let again = second.records(5).await;
     assert!(again.iter().all(|got| got.delivery == 2));
     assert!(broker.with(|state| state.commits.is_empty()), "L6");
-    let answers = first_answer(&mut second, &first, again[0].lane).await;
+    let answers = repeated(&mut second, again[0].lane).await;
     assert_eq!(answers, [Ok(VerdictResult::Duplicate)]);
 }
 
-/// Acks through the second peer, then once more: the repeat is a duplicate.
-async fn first_answer(
-    second: &mut Peer,
-    _first: &Peer,
-    lane: u64,
-) -> Vec<Result<VerdictResult, &'static str>> {
+/// Acks through `second`, then once more: the answers to the repeat.
+async fn repeated(second: &mut Peer, lane: u64) -> Vec<Result<VerdictResult, &'static str>> {
     assert!(second.settle(lane, 0, 4, Verdict::Acked).await.is_empty());
     let again = second.settle(lane, 0, 4, Verdict::Acked).await;
     again.into_iter().map(|answer| answer.result).collect()

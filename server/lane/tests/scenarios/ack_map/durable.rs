@@ -3,7 +3,9 @@
 use ackgate_lane::{CommitOutcome, Confirmed, Effect, MapStart, Return};
 
 use super::{map, with_room, writing};
-use crate::support::{A, Bench, commit, failed_for, in_lane_order, policy, range, returned};
+use crate::support::{
+    A, Bench, DEADLINE, at, commit, failed_for, in_lane_order, policy, range, returned,
+};
 
 /// L12: the position alone would take the place of a map that was confirmed.
 #[test]
@@ -73,6 +75,25 @@ fn l12_a_map_from_before_maps_ended_confirms_nothing_later() {
     bench.ack(A, 1, 4);
     assert_eq!(bench.commits_until(10_000), [6]);
     assert_eq!(bench.confirmed(), [(7, Confirmed::Durable)]);
+}
+
+/// What the position tells needs no map: a lane without maps waits for nothing else.
+#[test]
+fn a_repeat_of_what_was_committed_is_confirmed_when_maps_have_ended() {
+    let mut bench = with_room(policy(), 100);
+    bench.fetched(0, 9).deliver(A, 0, 9).ack(A, 0, 0);
+    assert_eq!(bench.commits_until(1000), [1]);
+    bench.ack(A, 5, 5).until(2000);
+    bench.committed(1, CommitOutcome::MetadataTooLarge).quiet();
+    bench.confirm(7, &[(0, 0)]).confirm(8, &[(5, 5)]);
+    assert_eq!(bench.commits_until(9000), []);
+    assert_eq!(bench.confirmed(), [(7, Confirmed::Durable)]);
+    let awaited = bench.lane.poll_timeout();
+    assert_eq!(
+        awaited,
+        Some(at(DEADLINE)),
+        "a verdict, and no tick for nothing"
+    );
 }
 
 #[test]

@@ -183,7 +183,7 @@ async fn a_transaction_that_timed_out_is_made_again(stage: Stage) {
         .consumer_property("session.timeout.ms", "45000");
     // The one with the first letters: nothing else settles while nobody answers.
     let point = "transaction.committing:1:stop";
-    let mut gateway = Gateway::start_to_die_at(&stage, &[subscription], "", point).await;
+    let gateway = Gateway::start_to_die_at(&stage, &[subscription], "", point).await;
     scene.produce(3000).await;
     let stream = gateway.open().await;
     let written = eventually("a transaction with letters is open", async || {

@@ -1,10 +1,11 @@
-//! Fail points: places at which tests end this process as a power cut would.
+//! Fail points: places at which tests end this process as a power cut would, or stop it.
 //!
 //! Boundary: only with the cargo feature `fail-points`, which no release has; without it
 //! a point is nothing at all, and the variable is not looked at.
 
 /// Names the point and, behind a colon, at which pass of it the process dies: the first
-/// unless said otherwise. Kept out of other builds, which is how they are told apart.
+/// unless said otherwise. With `:stop` behind that it stops, until it is sent `CONT`.
+/// Kept out of other builds, which is how they are told apart.
 #[cfg(feature = "fail-points")]
 const VARIABLE: &str = "ACKGATE_FAIL_POINT";
 
@@ -39,18 +40,29 @@ pub use armed::{arm, point};
 
 #[cfg(feature = "fail-points")]
 mod armed {
-    use std::sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
+    use std::{
+        sync::{
+            OnceLock,
+            atomic::{AtomicU64, Ordering},
+        },
+        thread,
+        time::{Duration, Instant},
     };
+
+    use rustix::process::{Signal, getpid, kill_process};
 
     use super::{NAMES, VARIABLE};
 
-    /// The point at which the process dies.
+    /// A signal may reach another thread first; the one at the point goes no further
+    /// until it has stopped them all.
+    const STOPS_WITHIN: Duration = Duration::from_secs(1);
+
+    /// The point at which the process dies or stops.
     struct Armed {
         name: String,
-        /// Passes that are left, the deadly one included.
+        /// Passes that are left, the one that counts included.
         left: AtomicU64,
+        stops: bool,
     }
 
     static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
@@ -65,26 +77,37 @@ mod armed {
         );
     }
 
-    /// Kills the process, without a chance to tidy up, if it has been armed for this
-    /// pass of `name`.
+    /// Kills the process, without a chance to tidy up, or stops it, if it has been armed
+    /// for this pass of `name`.
     pub fn point(name: &str) {
         debug_assert!(NAMES.contains(&name), "{name} is not listed");
         let Some(armed) = ARMED.get_or_init(read).as_ref() else {
             return;
         };
-        if armed.name == name && armed.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            let own = rustix::process::getpid();
-            let _dead = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-            // The signal may reach another thread first; this one goes no further.
+        if armed.name != name || armed.left.fetch_sub(1, Ordering::Relaxed) != 1 {
+            return;
+        }
+        if armed.stops {
+            let end = Instant::now() + STOPS_WITHIN;
+            let _stopped = kill_process(getpid(), Signal::STOP);
+            while let Some(left) = end.checked_duration_since(Instant::now()) {
+                thread::park_timeout(left);
+            }
+        } else {
+            let _dead = kill_process(getpid(), Signal::KILL);
             loop {
-                std::thread::park();
+                thread::park();
             }
         }
     }
 
     fn read() -> Option<Armed> {
         let value = std::env::var(VARIABLE).ok()?;
-        let (name, passes) = value.split_once(':').unwrap_or((&value, "1"));
+        let (point, stops) = match value.strip_suffix(":stop") {
+            Some(point) => (point, true),
+            None => (value.as_str(), false),
+        };
+        let (name, passes) = point.split_once(':').unwrap_or((point, "1"));
         let passes: Option<u64> = passes.parse().ok().filter(|passes| *passes > 0);
         let (true, Some(passes)) = (NAMES.contains(&name), passes) else {
             tracing::error!(value, "{VARIABLE} names no fail point");
@@ -93,6 +116,7 @@ mod armed {
         Some(Armed {
             name: name.to_owned(),
             left: AtomicU64::new(passes),
+            stops,
         })
     }
 }

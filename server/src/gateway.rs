@@ -4,6 +4,8 @@
 //! **Boundary**: wiring only. Configuration comes in as a value; who asks for the
 //! stop is the caller's affair.
 
+mod kafka;
+
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use ackgate_proto::server::{
@@ -13,17 +15,14 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Server, server::TcpIncoming};
 use tower::util::MapResponseLayer;
 
+use self::kafka::Kafka;
 use crate::{
     admin::Admin,
-    broker::{
-        self, ErrorKind, Producer, Write,
-        kafka::{KafkaConnect, KafkaProducer},
-    },
-    config::{Cluster, Config, Listen, Publish, Shutdown, Subscription},
+    broker::{self, Producer},
+    config::{Config, Listen, Shutdown},
     consumer::{Budget, Handle, Input},
-    publish::{self, Desk, Patience, Terms},
-    readiness::Readiness,
-    registry::{Closing, Made, Make, Registry, Source},
+    publish::{self, Desk},
+    registry::{Closing, Registry},
     session::{Gate, Service, with_reason},
 };
 
@@ -39,10 +38,6 @@ const RECEIVE_WINDOW: u32 = 1024 * 1024;
 /// connection, the other streams of that connection wait too.
 const WINDOWS: u32 = 32;
 
-/// The part of the gateway's memory that Kafka's client may fill ahead of the lanes:
-/// one in so many, over all subscriptions.
-const PREFETCH_PART: u64 = 4;
-
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
 const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
@@ -53,10 +48,6 @@ const OPERATORS_CALLS: usize = 16;
 
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
-
-/// A topic limits its batches, not its records: dead letters that would each be taken
-/// must not be refused because they stand together. A record larger than this goes alone.
-const SMALL_BATCHES: [(&str, &str); 1] = [("batch.size", "16384")];
 
 /// Why a gateway could not be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -106,98 +97,6 @@ pub struct Gateway {
     desk: Desk,
 }
 
-/// Makes the clients of subscriptions for Kafka.
-#[derive(Debug)]
-struct Kafka {
-    clusters: Vec<Cluster>,
-    /// Bytes that one consumer may fetch ahead.
-    prefetch: Prefetch,
-    readiness: Readiness,
-}
-
-/// What one consumer may fetch ahead of its lanes, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefetch {
-    declared: u64,
-    ad_hoc: u64,
-}
-
-impl Prefetch {
-    /// Shares out a part of the memory, whatever runs: as many ad hoc subscriptions as
-    /// are allowed have one half of it.
-    fn of(config: &Config) -> Self {
-        let all = config.memory_bytes / PREFETCH_PART;
-        let declared = config.subscriptions.len().max(1) as u64;
-        match &config.ad_hoc {
-            None => Self {
-                declared: all / declared,
-                ad_hoc: 0,
-            },
-            Some(ad_hoc) => Self {
-                declared: all / 2 / declared,
-                ad_hoc: all / 2 / (ad_hoc.max_subscriptions.max(1) as u64),
-            },
-        }
-    }
-}
-
-impl Kafka {
-    fn cluster(&self, name: &str) -> Result<&Cluster, broker::Error> {
-        let mut clusters = self.clusters.iter();
-        let cluster = clusters.find(|it| it.name == name);
-        cluster.ok_or_else(|| broker::Error {
-            kind: ErrorKind::Operator,
-            detail: format!("no cluster is called {name:?}"),
-        })
-    }
-
-    /// Producers of published records are made when they are first asked for: what is
-    /// wrong with their properties is found out before.
-    fn check(&self, publish: &Publish) -> Result<(), broker::Error> {
-        KafkaProducer::check(self.cluster(&publish.cluster)?, publish)
-    }
-}
-
-impl publish::Make for Kafka {
-    fn make(&self, publish: &Publish, terms: Terms) -> Result<Arc<dyn Write>, broker::Error> {
-        let cluster = self.cluster(&publish.cluster)?;
-        let within = Patience::of(terms.timeout).time();
-        let Terms {
-            acks,
-            is_idempotent,
-            ..
-        } = terms;
-        let producer = KafkaProducer::publishing(cluster, publish, acks, is_idempotent, within)?;
-        Ok(Arc::new(producer))
-    }
-}
-
-impl Make for Kafka {
-    fn make(&self, subscription: &Subscription, source: Source) -> Result<Made, broker::Error> {
-        let cluster = self.cluster(&subscription.cluster)?;
-        let producer = match &subscription.dead_letter {
-            None => None,
-            // They are written by the consumer, together with its commits.
-            Some(dead_letter) if dead_letter.exactly_once.is_some() => None,
-            Some(dead_letter) => {
-                let mut properties = SMALL_BATCHES.map(owned).to_vec();
-                properties.extend_from_slice(&dead_letter.producer_properties);
-                let producer = KafkaProducer::new(cluster, &properties)?;
-                Some(Arc::new(producer) as Arc<dyn Producer>)
-            }
-        };
-        self.readiness.begin(cluster, subscription);
-        let prefetch = match source {
-            Source::Declared => self.prefetch.declared,
-            Source::AdHoc => self.prefetch.ad_hoc,
-        };
-        Ok(Made {
-            connect: Arc::new(KafkaConnect::new(cluster, subscription).within(prefetch)),
-            producer,
-        })
-    }
-}
-
 impl Gateway {
     /// Binds the listener and starts the subscriptions' drivers. No consumer joins
     /// its group before a subscriber comes. Must be called within a tokio runtime.
@@ -211,11 +110,7 @@ impl Gateway {
             None => None,
             Some(admin) => Some(bind("admin.address", admin.address).await?),
         };
-        let kafka = Kafka {
-            clusters: config.clusters.clone(),
-            prefetch: Prefetch::of(&config),
-            readiness: Readiness::default(),
-        };
+        let kafka = Kafka::new(&config);
         for publish in &config.publish {
             kafka.check(publish).map_err(|source| Error::Publish {
                 cluster: publish.cluster.clone(),
@@ -416,10 +311,6 @@ async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown)
             }
         });
     futures::future::join_all(stops).await;
-}
-
-fn owned((name, value): (&str, &str)) -> (String, String) {
-    (name.to_owned(), value.to_owned())
 }
 
 async fn close_producers(producers: Vec<Arc<dyn Producer>>, limit: Duration) {

@@ -5,18 +5,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ackgate_lane::{Generation, Position};
 use ackgate_proto::v1;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
-use super::{
-    Chunk, Commit, Connect, Consumer, Error, ErrorKind, Event, Flushed, Outgoing, Partitions,
-    Placed, Produced, Producer, RecordIndex,
-};
+use super::{Commit, Connect, Consumer, Error, Event, Outgoing};
 
 mod atomic;
 mod member;
+mod read;
+mod write;
 
 /// What the broker holds, and what was asked of it.
 #[derive(Debug, Default)]
@@ -169,131 +168,6 @@ impl Connect for Memory {
     }
 }
 
-fn size(record: &Outgoing) -> usize {
-    let part = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
-    let headers = record.headers.iter();
-    let headers: usize = headers.map(|(name, value)| name.len() + part(value)).sum();
-    part(&record.key) + part(&record.value) + headers
-}
-
-fn is_too_large(commit: &Commit, limit: Option<usize>) -> bool {
-    let size = commit.metadata.as_ref().map_or(0, |text| text.len());
-    limit.is_some_and(|limit| size > limit)
-}
-
-impl State {
-    fn fetch(&mut self) -> Option<Chunk> {
-        for (generation, reading) in &mut self.lanes {
-            let log = self.log.get(&reading.partition)?;
-            let mut bytes = BytesMut::new();
-            let mut records = Vec::new();
-            for (offset, record) in log.range(reading.position..) {
-                if reading.records == 0 || reading.bytes == 0 {
-                    break;
-                }
-                reading.records -= 1;
-                reading.bytes = reading.bytes.saturating_sub(record.len() as u64);
-                bytes.extend_from_slice(record);
-                let end = u32::try_from(bytes.len()).expect("small records");
-                records.push(RecordIndex {
-                    offset: *offset,
-                    end,
-                    key: self.keys.get(&(reading.partition, *offset)).copied(),
-                    timestamp_ms: timestamp_of(record),
-                });
-            }
-            if let Some(last) = records.last() {
-                reading.position = last.offset + 1;
-                self.fetched += records.len() as u64;
-                let (generation, seek) = (*generation, reading.seek);
-                return Some(Chunk {
-                    generation,
-                    seek,
-                    records,
-                    bytes: bytes.freeze(),
-                });
-            }
-        }
-        None
-    }
-
-    /// Ends that were reached and not told yet: only what is granted is looked at.
-    fn reached(&mut self) -> Vec<Event> {
-        let mut reached = Vec::new();
-        for (generation, reading) in &mut self.lanes {
-            let log = self.log.get(&reading.partition);
-            let last = log.and_then(|log| log.last_key_value());
-            let after_last = last.map_or(0, |(offset, _)| offset + 1);
-            let end = self.ends.get(&reading.partition).copied();
-            let end = end.unwrap_or_default().max(after_last);
-            let is_there = reading.position >= after_last && reading.records > 0;
-            if is_there && reading.told != Some(end) {
-                reading.told = Some(end);
-                reached.push(Event::AtEnd {
-                    generation: *generation,
-                    seek: reading.seek,
-                    position: Position::new(end),
-                });
-            }
-        }
-        reached
-    }
-
-    fn commit(&mut self, commit: Commit) -> Event {
-        let error = |kind, detail: &str| {
-            Err(Error {
-                kind,
-                detail: detail.to_owned(),
-            })
-        };
-        let result = match self.lanes.get(&commit.generation) {
-            None => error(ErrorKind::Fenced, "not assigned"),
-            Some(_) if self.commits_fail => error(ErrorKind::Transient, "as told"),
-            Some(_) if is_too_large(&commit, self.metadata_limit) => {
-                error(ErrorKind::TooLarge, "metadata")
-            }
-            Some(_) if self.letters_fail && !commit.letters.is_empty() => {
-                error(ErrorKind::Transient, "letters as told")
-            }
-            Some(_) if let Some(index) = self.too_large_letter(&commit) => {
-                error(ErrorKind::LetterTooLarge(index), "letter")
-            }
-            Some(reading) => {
-                match &commit.metadata {
-                    Some(text) => self.metadata.insert(reading.partition, Arc::clone(text)),
-                    None => self.metadata.remove(&reading.partition),
-                };
-                self.committed
-                    .insert(reading.partition, commit.position.get());
-                self.commits
-                    .push((reading.partition, commit.position.get()));
-                let untrue = atomic::untrue(&self.letters, &commit);
-                self.untrue_letters.extend(untrue);
-                self.letters.extend(commit.letters.iter().cloned());
-                Ok(())
-            }
-        };
-        Event::Committed { commit, result }
-    }
-}
-
-impl State {
-    fn too_large_letter(&self, commit: &Commit) -> Option<usize> {
-        let limit = self.letters_limit?;
-        let mut letters = commit.letters.iter();
-        letters.position(|letter| size(letter) > limit)
-    }
-}
-
-/// What the adapter would tell of a record.
-fn timestamp_of(field: &Bytes) -> i64 {
-    let batch = v1::Batch::decode(field.clone()).expect("an encoded record");
-    batch
-        .records
-        .first()
-        .map_or(0, |record| record.timestamp_ms)
-}
-
 impl Consumer for Memory {
     fn grant(&self, generation: Generation, records: u32, bytes: u64) {
         self.with(|state| {
@@ -348,56 +222,5 @@ impl Consumer for Memory {
 
     fn close(&self) {
         self.with(|state| state.close = true);
-    }
-}
-
-impl Producer for Memory {
-    fn produce(&self, record: Outgoing) -> Produced {
-        let result = self.with(|state| {
-            state.letters_tried += 1;
-            let is_of = |partition: i32| {
-                let partition = partition.to_string();
-                record.headers.iter().any(|(name, value)| {
-                    name == "ackgate.dead-letter.partition"
-                        && value.as_deref() == Some(partition.as_bytes())
-                })
-            };
-            if state.letters_fail || state.letters_fail_of.is_some_and(is_of) {
-                return Err(Error {
-                    kind: ErrorKind::Transient,
-                    detail: "as told".to_owned(),
-                });
-            }
-            if state.letters_full {
-                return Err(Error {
-                    kind: ErrorKind::Full,
-                    detail: "full".to_owned(),
-                });
-            }
-            if state
-                .letters_limit
-                .is_some_and(|limit| size(&record) > limit)
-            {
-                return Err(Error {
-                    kind: ErrorKind::TooLarge,
-                    detail: "too large".to_owned(),
-                });
-            }
-            state.letters.push(record);
-            Ok(Placed {
-                partition: 0,
-                offset: 0,
-            })
-        });
-        Box::pin(std::future::ready(result))
-    }
-
-    fn partitions(&self, _topic: &str) -> Partitions {
-        let partitions = self.with(|state| state.letters_partitions);
-        Box::pin(std::future::ready(Ok(partitions)))
-    }
-
-    fn flushed(&self, _timeout: Duration) -> Flushed {
-        Box::pin(std::future::ready(Ok(())))
     }
 }

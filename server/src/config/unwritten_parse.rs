@@ -2,7 +2,7 @@
 
 use ackgate_lane::{Breaker, OnUnwritten, Ratio};
 
-use super::{options, reader::Reader, subscription_parse::thousandths, tree::Node, value};
+use super::{options, policy_parse::thousandths, reader::Reader, tree::Node, value};
 
 /// What happens while a dead letter cannot be written.
 pub(super) fn on_unwritten(reader: &mut Reader<'_>, name: &str) -> Option<OnUnwritten> {

@@ -17,22 +17,22 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rdkafka::{
-    ClientConfig, ClientContext,
-    config::RDKafkaLogLevel,
+    ClientConfig,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{BorrowedMessage, Message as _},
-    producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
+    producer::{BaseRecord, Producer as _, ThreadedProducer},
 };
 use tokio::sync::oneshot;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
-use super::{
-    alone::Alone, destination::Destinations, error as errors, headers, rebalance::log, settings,
-};
+mod reports;
+
+pub(super) use self::reports::Waiting;
+use self::reports::{Reports, unwritten};
+use super::{alone::Alone, destination::Destinations, error as errors, headers, settings};
 use crate::{
     broker::{
         Error, ErrorKind, Flushed, Largest, Outgoing, Partitions, Placed, Produced, Producer,
-        Receipt, Unwritten, Why, Write,
+        Receipt, Unwritten, Write,
     },
     config::{Acks, Cluster, Publish},
 };
@@ -55,12 +55,8 @@ struct Inner {
 
 pub(super) type Client = Arc<ThreadedProducer<Reports>>;
 
-/// Where a record's delivery report goes.
-pub(super) enum Waiting {
-    Future(oneshot::Sender<Result<Placed, KafkaError>>),
-    /// With the record's timestamp, which a failed record's report does not have.
-    Receipt(Receipt, Option<i64>),
-}
+/// What became of a record, in a while.
+pub(super) type Delivery = oneshot::Receiver<Result<Placed, KafkaError>>;
 
 impl KafkaProducer {
     /// A producer of dead letters on `cluster` with `properties` on top of the cluster's own.
@@ -204,7 +200,7 @@ impl Write for KafkaProducer {
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
             return Err(receipt);
         }
-        receipt.answer(Err(unwritten(&error, &client)));
+        receipt.answer(Err(untaken(&error, &client)));
         self.inner.replace_if_fatal(&error);
         Ok(())
     }
@@ -311,10 +307,7 @@ fn flush(client: &Client, timeout: Duration) -> Result<(), Error> {
 }
 
 /// Enqueues a record, to be answered through what is returned.
-pub(super) fn enqueue(
-    client: &Client,
-    record: &Outgoing,
-) -> Result<oneshot::Receiver<Result<Placed, KafkaError>>, KafkaError> {
+pub(super) fn enqueue(client: &Client, record: &Outgoing) -> Result<Delivery, KafkaError> {
     let (report, delivery) = oneshot::channel();
     match send(client, record, Waiting::Future(report)) {
         Ok(()) => Ok(delivery),
@@ -342,16 +335,16 @@ pub(super) fn send(
         .map_err(|(error, refused)| (error, *refused.delivery_opaque))
 }
 
-/// What a publisher is told of a record that was not written.
-fn unwritten(error: &KafkaError, client: &Client) -> Unwritten {
-    let code = error.rdkafka_error_code();
-    let fatal = client.client().fatal_error().filter(|_| fatal(error));
-    Unwritten {
-        why: code.map_or(Why::Refused, errors::why),
-        detail: fatal.map_or_else(
-            || code.map_or_else(|| error.to_string(), |code| code.to_string()),
-            |(_, reason)| format!("the producer failed and is replaced: {reason}"),
-        ),
+/// What a publisher is told of a record that the client did not take: it may have failed
+/// for good.
+fn untaken(error: &KafkaError, client: &Client) -> Unwritten {
+    let said = unwritten(error);
+    match client.client().fatal_error().filter(|_| fatal(error)) {
+        Some((_, reason)) => Unwritten {
+            detail: format!("the producer failed and is replaced: {reason}"),
+            ..said
+        },
+        None => said,
     }
 }
 
@@ -378,54 +371,5 @@ impl fmt::Debug for KafkaProducer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The settings hold secrets.
         f.debug_struct("KafkaProducer").finish_non_exhaustive()
-    }
-}
-
-/// Takes delivery reports. Errors reach whoever waits for a record; here they are for
-/// whoever debugs.
-pub(super) struct Reports {
-    alone: Option<Alone>,
-}
-
-impl ClientContext for Reports {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        log(level, facility, line);
-    }
-
-    fn stats_raw(&self, _: &[u8]) {}
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        debug!(%error, reason, "producer reports an error");
-    }
-}
-
-impl ProducerContext for Reports {
-    type DeliveryOpaque = Box<Waiting>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, waiting: Box<Waiting>) {
-        let placed = |record: &BorrowedMessage<'_>| Placed {
-            partition: record.partition(),
-            offset: record.offset(),
-        };
-        match (*waiting, result) {
-            // Nobody waits any more: the future was dropped.
-            (Waiting::Future(report), Ok(record)) => drop(report.send(Ok(placed(record)))),
-            (Waiting::Future(report), Err((error, _))) => drop(report.send(Err(error.clone()))),
-            (Waiting::Receipt(receipt, _), Ok(record)) => receipt.answer(Ok(placed(record))),
-            (Waiting::Receipt(receipt, timestamp_ms), Err((error, record))) => {
-                let receipt = match &self.alone {
-                    None => receipt,
-                    Some(alone) => match alone.again(error, record, timestamp_ms, receipt) {
-                        Ok(()) => return,
-                        Err(receipt) => receipt,
-                    },
-                };
-                let code = error.rdkafka_error_code();
-                receipt.answer(Err(Unwritten {
-                    why: code.map_or(Why::Refused, errors::why),
-                    detail: code.map_or_else(|| error.to_string(), |code| code.to_string()),
-                }));
-            }
-        }
     }
 }

@@ -12,15 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
 use rdkafka::{
-    ClientContext,
-    config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
-    producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
+    producer::Producer as _,
 };
 
-use super::{error, headers, rebalance::log, settings};
+use super::{
+    error,
+    producer::{Client, Delivery, create, enqueue},
+    settings,
+};
 use crate::{
     broker::{Error, ErrorKind, Outgoing},
     config::Cluster,
@@ -36,12 +37,15 @@ const TRANSACTION_MS: &str = "60000";
 /// Between tries.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// Between looks whether the client library has room for another record.
+const ROOM: Duration = Duration::from_millis(50);
+
 /// Tries of one batch.
 const TRIES: u32 = 5;
 
 /// Writes records in transactions.
 pub struct Transact {
-    producer: ThreadedProducer<Reports>,
+    producer: Client,
     topic: String,
 }
 
@@ -69,9 +73,8 @@ impl Transact {
             .set("transactional.id", name)
             .set("transaction.timeout.ms", TRANSACTION_MS)
             .set("delivery.timeout.ms", TRANSACTION_MS);
-        let producer = config
-            .create_with_context(Reports::default())
-            .map_err(|error| error::mapped(&error, "settings of the producer"))?;
+        let producer =
+            create(&config).map_err(|error| error::mapped(&error, "settings of the producer"))?;
         Ok(Self {
             producer,
             topic: topic.to_owned(),
@@ -127,18 +130,7 @@ impl Transact {
         self.producer
             .begin_transaction()
             .map_err(|error| self.refusal(&error, "beginning a transaction"))?;
-        let attempt = self.producer.context().next();
-        let mut failed = Vec::new();
-        for (at, record) in batch.iter().enumerate() {
-            if let Err(error) = self.send((attempt, at), record) {
-                failed.push((at, error));
-                break;
-            }
-        }
-        let sent = batch.len() - failed.len();
-        if failed.is_empty() {
-            failed = self.producer.context().all(sent, Instant::now() + STEP * 2);
-        }
+        let failed = self.send(batch);
         if failed.is_empty() {
             return self.commit();
         }
@@ -158,25 +150,43 @@ impl Transact {
         }
     }
 
-    fn send(&self, sent: Sent, record: &Outgoing) -> Result<(), KafkaError> {
-        let mut message: BaseRecord<'_, [u8], [u8], Box<Sent>> =
-            BaseRecord::with_opaque_to(&record.topic, Box::new(sent));
-        message.partition = record.partition;
-        message.key = record.key.as_deref();
-        message.payload = record.value.as_deref();
-        message.timestamp = record.timestamp_ms;
-        message.headers = headers::owned(&record.headers);
-        let until = Instant::now() + STEP;
-        let mut outcome = self.producer.send(message);
-        while let Err((error, again)) = outcome {
-            let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
-            if !full || Instant::now() >= until {
-                return Err(error);
+    /// Sends records and waits for Kafka's word on each; gives those that are not
+    /// written, by their places. The first one that is not even taken is the last.
+    fn send(&self, batch: &[Outgoing]) -> Vec<(usize, KafkaError)> {
+        let mut deliveries = Vec::with_capacity(batch.len());
+        for (at, record) in batch.iter().enumerate() {
+            match self.enqueue(record) {
+                Ok(delivery) => deliveries.push(delivery),
+                Err(error) => return vec![(at, error)],
             }
-            self.producer.context().wait(PAUSE);
-            outcome = self.producer.send(again);
         }
-        Ok(())
+        let unanswered = || KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
+        if self.producer.flush(STEP * 2).is_err() {
+            return vec![(batch.len(), unanswered())];
+        }
+        let answers = deliveries.into_iter().enumerate();
+        answers
+            .filter_map(|(at, delivery)| {
+                let answer = delivery.blocking_recv();
+                let answer = answer.unwrap_or_else(|_| Err(unanswered()));
+                answer.err().map(|error| (at, error))
+            })
+            .collect()
+    }
+
+    fn enqueue(&self, record: &Outgoing) -> Result<Delivery, KafkaError> {
+        let until = Instant::now() + STEP;
+        loop {
+            match enqueue(&self.producer, record) {
+                Err(error)
+                    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
+                        && Instant::now() < until =>
+                {
+                    std::thread::park_timeout(ROOM);
+                }
+                result => return result,
+            }
+        }
     }
 
     fn commit(&self) -> Result<Written, Error> {
@@ -258,78 +268,5 @@ impl fmt::Debug for Transact {
         f.debug_struct("Transact")
             .field("topic", &self.topic)
             .finish_non_exhaustive()
-    }
-}
-
-/// Number of the attempt, and the record's place in its batch.
-type Sent = (u64, usize);
-
-/// What the delivery reports of one attempt said; those of an earlier one may be late.
-#[derive(Debug, Default)]
-struct Answers {
-    attempt: u64,
-    count: usize,
-    failed: Vec<(usize, KafkaError)>,
-}
-
-#[derive(Default)]
-struct Reports {
-    answers: Mutex<Answers>,
-    news: Condvar,
-}
-
-impl Reports {
-    /// Forgets what was said of the attempt before; gives the number of the next one.
-    fn next(&self) -> u64 {
-        let mut answers = self.answers.lock();
-        *answers = Answers {
-            attempt: answers.attempt + 1,
-            ..Answers::default()
-        };
-        answers.attempt
-    }
-
-    /// Waits for `count` reports; gives those that are not good, or that there are too few.
-    fn all(&self, count: usize, until: Instant) -> Vec<(usize, KafkaError)> {
-        let mut answers = self.answers.lock();
-        while answers.count < count {
-            if self.news.wait_until(&mut answers, until).timed_out() {
-                let error = KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
-                return vec![(count, error)];
-            }
-        }
-        std::mem::take(&mut answers.failed)
-    }
-
-    /// Waits for any report.
-    fn wait(&self, limit: Duration) {
-        let mut answers = self.answers.lock();
-        self.news.wait_for(&mut answers, limit);
-    }
-}
-
-impl ClientContext for Reports {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        log(level, facility, line);
-    }
-
-    fn error(&self, _: KafkaError, _: &str) {}
-}
-
-impl ProducerContext for Reports {
-    type DeliveryOpaque = Box<Sent>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
-        let (attempt, at) = *sent;
-        let mut answers = self.answers.lock();
-        if answers.attempt != attempt {
-            return;
-        }
-        answers.count += 1;
-        if let Err((error, _)) = result {
-            answers.failed.push((at, error.clone()));
-        }
-        drop(answers);
-        self.news.notify_all();
     }
 }

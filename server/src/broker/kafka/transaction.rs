@@ -20,21 +20,23 @@ use std::{
 };
 
 use rdkafka::{
-    ClientConfig, Offset, TopicPartitionList,
-    consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata},
+    ClientConfig, TopicPartitionList,
+    consumer::{BaseConsumer, ConsumerGroupMetadata},
     error::{KafkaError, RDKafkaErrorCode},
     producer::Producer as _,
 };
 use tracing::{debug, warn};
 
+mod client;
 mod letters;
+mod outcome;
+mod write;
 
-use self::letters::{Places, Refused};
+use self::letters::Places;
 use super::{
     commit::{Answer, Placed, list_of, size},
-    destination, error as errors,
-    guard::guarded,
-    producer::{Client, create, enqueue, refusal},
+    error as errors,
+    producer::Client,
     rebalance::Context,
 };
 use crate::{
@@ -240,94 +242,6 @@ impl Transactor {
         Ok(())
     }
 
-    /// Writes the letters and waits for Kafka's word on each.
-    fn write(&mut self, producer: &Client, of: &[Placed], end: Instant) -> Result<(), Trouble> {
-        let mut written = Vec::new();
-        let mut refused = Refused::default();
-        for (index, (commit, _)) in of.iter().enumerate() {
-            for (number, letter) in commit.letters.iter().enumerate() {
-                let count = |topic: &str| destination::count(producer, topic);
-                let letter = match self.places.place(letter, count) {
-                    Ok(letter) => letter,
-                    Err(error) => {
-                        refused.note(index, number, error, false);
-                        continue;
-                    }
-                };
-                let queued = self.until(end, || match enqueue(producer, &letter) {
-                    Err(error) if is(&error, RDKafkaErrorCode::QueueFull) => None,
-                    result => Some(result),
-                });
-                match queued {
-                    Some(Ok(delivery)) => written.push((index, number, delivery)),
-                    Some(Err(error)) => {
-                        self.places.doubt(&letter.topic, &error);
-                        let error = refusal(&error, &letter.topic);
-                        refused.note(index, number, error, false);
-                    }
-                    None => {
-                        let why = "the queue of the dead letters' producer is full";
-                        return Err(Trouble::Nothing(errors::transient(why)));
-                    }
-                }
-            }
-        }
-        if written.is_empty() && refused.is_empty() {
-            return Ok(());
-        }
-        // Each has its answer by then: it is given up before.
-        let left = end.saturating_duration_since(Instant::now());
-        if producer.flush(left + PAUSE).is_err() {
-            let why = "dead letters have no answer from Kafka yet";
-            return Err(Trouble::Nothing(errors::transient(why)));
-        }
-        for (index, number, delivery) in written {
-            let topic = of
-                .get(index)
-                .and_then(|(commit, _)| commit.letters.get(number))
-                .map_or("", |letter| letter.topic.as_str());
-            match delivery.blocking_recv() {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => {
-                    // One that failed takes the others along.
-                    let along = is(&error, RDKafkaErrorCode::PurgeQueue)
-                        || is(&error, RDKafkaErrorCode::PurgeInflight);
-                    self.places.doubt(topic, &error);
-                    refused.note(index, number, refusal(&error, topic), along);
-                }
-                Err(_) => {
-                    let why = "the producer was closed before Kafka answered";
-                    refused.note(index, number, errors::transient(why), true);
-                }
-            }
-        }
-        refused.verdict()
-    }
-
-    /// A producer that may begin a transaction.
-    fn ready(&mut self, end: Instant) -> Result<Client, Error> {
-        let producer = match &self.producer {
-            Some(producer) => Arc::clone(producer),
-            None => {
-                let made = create(&self.settings.config)
-                    .map_err(|error| errors::mapped(&error, "producer of dead letters"))?;
-                self.ready = false;
-                Arc::clone(self.producer.insert(made))
-            }
-        };
-        if !self.ready {
-            let begun = self.insist(end, || producer.init_transactions(CALL));
-            if let Err(error) = begun {
-                if !is_retriable(&error) {
-                    self.discard();
-                }
-                return Err(errors::mapped(&error, "start of transactions"));
-            }
-            self.ready = true;
-        }
-        Ok(producer)
-    }
-
     /// Ends a transaction of which nothing may become visible.
     fn abort(&mut self, producer: &Client) {
         let end = Instant::now() + self.settings.timeout;
@@ -335,52 +249,6 @@ impl Transactor {
             // The next producer of this id ends it.
             debug!(%error, "a transaction could not be aborted");
             self.discard();
-        }
-    }
-
-    /// Gives the producer up: another one of its id takes its place.
-    fn discard(&mut self) {
-        self.ready = false;
-        let Some(former) = self.producer.take() else {
-            return;
-        };
-        // It may take its time, and may run on a thread that nobody waits for.
-        let spawned = thread::Builder::new()
-            .name("kafka-drop".to_owned())
-            .spawn(move || drop(former));
-        if let Err(error) = spawned {
-            warn!(%error, "a producer was dropped in place: there is no thread for it");
-        }
-    }
-
-    /// Asks the group what became of `commits`: a lane never asks for what is committed
-    /// already, so its position and metadata are there if and only if its commit is.
-    fn find_out(
-        &mut self,
-        consumer: &BaseConsumer<Context>,
-        commits: Vec<Placed>,
-        error: &Error,
-    ) -> Vec<Answer> {
-        loop {
-            if self.over.load(Ordering::Acquire) {
-                return Vec::new();
-            }
-            // Once there is another producer of the id, Kafka has ended whatever the
-            // former one began.
-            let ready = self.ready(Instant::now() + CALL);
-            match ready.and_then(|_| committed(consumer, &commits)) {
-                Ok(found) => {
-                    let known = commits.into_iter().zip(found);
-                    return known
-                        .map(|((commit, _), is_there)| {
-                            let result = if is_there { Ok(()) } else { Err(error.clone()) };
-                            (commit, result)
-                        })
-                        .collect();
-                }
-                Err(error) => debug!(%error, "the outcome of a transaction is asked for again"),
-            }
-            thread::park_timeout(PAUSE);
         }
     }
 
@@ -424,31 +292,6 @@ impl fmt::Debug for Transactor {
             .field("ready", &self.ready)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether each of `commits` is what the group has committed.
-fn committed(consumer: &BaseConsumer<Context>, commits: &[Placed]) -> Result<Vec<bool>, Error> {
-    let mapped = |error: KafkaError| errors::mapped(&error, "look-up of committed positions");
-    let mut wanted = TopicPartitionList::with_capacity(commits.len());
-    for (_, partition) in commits {
-        wanted.add_partition(&partition.topic, partition.partition);
-    }
-    let found = consumer.committed_offsets(wanted, CALL).map_err(mapped)?;
-    commits
-        .iter()
-        .map(|(commit, partition)| {
-            let Some(element) = found.find_partition(&partition.topic, partition.partition) else {
-                return Err(errors::transient("a partition is missing in the answer"));
-            };
-            // Also while a transaction is open: then there is no telling yet.
-            element.error().map_err(mapped)?;
-            let offset = i64::try_from(commit.position.get()).unwrap_or(i64::MAX);
-            let text = commit.metadata.as_deref().unwrap_or_default();
-            // rdkafka panics at bytes that are not UTF-8, which nobody here has written.
-            let is_same = guarded(|| element.metadata() == text).unwrap_or_default();
-            Ok(element.offset() == Offset::Offset(offset) && is_same)
-        })
-        .collect()
 }
 
 fn is(error: &KafkaError, code: RDKafkaErrorCode) -> bool {

@@ -14,6 +14,7 @@ use crate::cli::output;
 
 /// Arguments of `ackgate breaker`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -28,6 +29,7 @@ enum Command {
 }
 
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
 struct Reset {
     /// The subscription.
     subscription: String,

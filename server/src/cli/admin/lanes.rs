@@ -13,6 +13,7 @@ use crate::cli::output;
 
 /// Arguments of `ackgate lanes`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
 pub struct Args {
     /// Shows the lanes of this subscription only.
     subscription: Option<String>,

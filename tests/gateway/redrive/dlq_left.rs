@@ -21,12 +21,13 @@ async fn what_cannot_be_put_back_is_counted_and_left(stage: Stage) {
     };
     let week = Some(("retention.ms", "604800000"));
     stage.broker.create(&topics.retry.name, 1, week).await;
-    let fine = letter(&stage, &topics, (0, 0));
     let said = |mut of: Outgoing, name: &str, value: &str| {
         let key = format!("ackgate.dead-letter.{name}");
         of.headers.push((key, Some(value.as_bytes().to_vec())));
         of
     };
+    // A record without a time is not an old one.
+    let fine = said(letter(&stage, &topics, (0, 0)), "timestamp", "0");
     let one = |offset| letter(&stage, &topics, (0, offset));
     let letters = [
         fine.clone(),

@@ -72,6 +72,8 @@ async fn letters_are_listed_counted_and_selected(stage: Stage) {
         (&10.into(), &"bad-total".into())
     );
     assert_eq!(counted["foreign"], 1);
+    let selected = list(&["--summary", "--since", "1h"]).await.remove(0);
+    assert_eq!(selected["foreign"], 0, "nobody asked for it");
 
     let mut table = dlq(&stage, &topics, "list", &["-n", "2"]);
     assert!(table.end().await.success());

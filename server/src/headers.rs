@@ -74,3 +74,25 @@ pub fn own<T>(headers: Vec<T>, key: impl Fn(&T) -> &str) -> impl Iterator<Item =
             || (is_letter && ALIASES.contains(&key)))
     })
 }
+
+/// The value of the last header of this name behind this prefix: those before it are the
+/// record's own. `parts` are a header's key and value.
+pub fn last<'a, T>(
+    headers: &'a [T],
+    parts: impl Fn(&'a T) -> (&'a str, Option<&'a [u8]>),
+    prefix: &str,
+    name: &str,
+) -> Option<&'a [u8]> {
+    let mut headers = headers.iter().rev().map(parts);
+    let (_, value) = headers.find(|(key, _)| key.strip_prefix(prefix) == Some(name))?;
+    value
+}
+
+/// The same behind [`REDRIVE`], where it is text.
+pub fn redriven<'a, T>(
+    headers: &'a [T],
+    parts: impl Fn(&'a T) -> (&'a str, Option<&'a [u8]>),
+    name: &str,
+) -> Option<&'a str> {
+    str::from_utf8(last(headers, parts, REDRIVE, name)?).ok()
+}

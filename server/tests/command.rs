@@ -10,6 +10,10 @@
 
 use std::process::{Command, Output};
 
+const COMMANDS: [&str; 9] = [
+    "serve", "check", "sub", "pub", "lanes", "breaker", "dlq", "demo", "bench",
+];
+
 fn ackgate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ackgate"))
         .args(arguments)
@@ -30,11 +34,30 @@ fn help_lists_every_command() {
     let output = ackgate(&["--help"]);
     assert!(output.status.success());
     let said = String::from_utf8(output.stdout).unwrap();
-    for command in ["serve", "check", "sub", "pub", "demo", "bench"] {
+    for command in COMMANDS {
         let listed = said
             .lines()
             .any(|line| line.trim_start().starts_with(command));
         assert!(listed, "{command} is not in:\n{said}");
+    }
+}
+
+#[test]
+fn help_of_every_command_tells_its_exit_codes() {
+    let nested = [
+        &["breaker", "reset"][..],
+        &["dlq", "list"],
+        &["dlq", "show"],
+        &["dlq", "redrive"],
+    ];
+    let all = COMMANDS.iter().map(std::slice::from_ref).chain(nested);
+    for command in all {
+        let output = ackgate(&[command, &["--help"]].concat());
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (_, codes) = said.split_once("Exit codes: 0 ").unwrap_or_default();
+        let codes: Vec<_> = codes.split_whitespace().collect();
+        assert!(codes.join(" ").contains("2 wrong usage"), "{said}");
     }
 }
 

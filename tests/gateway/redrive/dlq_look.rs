@@ -4,12 +4,13 @@ use ackgate_proto::v1::Outcome;
 use serde_json::{Value, json};
 
 use super::{Topics, dlq, letter, run};
-use crate::support::{Case, Outgoing, Stage, cases};
+use crate::support::{Case, Outgoing, Stage, Topic, cases};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
         both: letters_are_listed_counted_and_selected;
-        kafka: one_letter_is_shown_whole_and_no_group_is_left_behind,
+        kafka: topic_that_does_not_exist_is_said_not_to,
+            one_letter_is_shown_whole_and_no_group_is_left_behind,
             compacted_and_transactional_topics_are_read_to_their_ends;
     ]
 }
@@ -71,6 +72,8 @@ async fn letters_are_listed_counted_and_selected(stage: Stage) {
         (&10.into(), &"bad-total".into())
     );
     assert_eq!(counted["foreign"], 1);
+    let selected = list(&["--summary", "--since", "1h"]).await.remove(0);
+    assert_eq!(selected["foreign"], 0, "nobody asked for it");
 
     let mut table = dlq(&stage, &topics, "list", &["-n", "2"]);
     assert!(table.end().await.success());
@@ -78,6 +81,21 @@ async fn letters_are_listed_counted_and_selected(stage: Stage) {
     assert_eq!(lines.len(), 3, "a head and two rows: {lines:?}");
     assert!(lines[1].contains("total is negative"), "{lines:?}");
     assert!(table.err().contains("there may be more"), "{}", table.err());
+}
+
+async fn topic_that_does_not_exist_is_said_not_to(stage: Stage) {
+    let topics = Topics {
+        dead: Topic {
+            name: stage.named("nowhere"),
+        },
+        ..Topics::new(&stage, 1).await
+    };
+    let said = format!("error: topic {} does not exist", topics.dead.name);
+    for (what, more) in [("list", &[][..]), ("show", &["0/0"]), ("redrive", &[])] {
+        let mut process = dlq(&stage, &topics, what, more);
+        assert_eq!(process.end().await.code(), Some(1), "{what}");
+        assert_eq!(process.err(), said, "{what}");
+    }
 }
 
 // FC-57, FC-59.

@@ -10,14 +10,20 @@ use tokio::task::spawn_blocking;
 use crate::support::{Case, Outgoing, PATIENCE, Process, Stage, Topic, ackgate, eventually};
 
 mod dlq_back;
+mod dlq_left;
 mod dlq_look;
 mod dlq_many;
 
 pub(crate) fn cases() -> Vec<Case> {
-    [dlq_look::cases(), dlq_back::cases(), dlq_many::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        dlq_look::cases(),
+        dlq_back::cases(),
+        dlq_left::cases(),
+        dlq_many::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The topics of one test.

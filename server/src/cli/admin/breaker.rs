@@ -13,6 +13,7 @@ use super::{
 
 /// Arguments of `ackgate breaker`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,6 +28,7 @@ enum Command {
 }
 
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
 struct Reset {
     /// The subscription.
     subscription: String,

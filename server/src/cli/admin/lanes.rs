@@ -12,6 +12,7 @@ use super::{
 
 /// Arguments of `ackgate lanes`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
 pub struct Args {
     /// Shows the lanes of this subscription only.
     subscription: Option<String>,

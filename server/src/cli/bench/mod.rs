@@ -33,8 +33,8 @@ use plan::Plan;
     used: it keeps 5 MiB per partition, so there are fewer records, and it takes CPU \
     time from all parties.\n\n\
     The topics it writes have names of their own and are deleted at the end.\n\n\
-    Exit codes: 0 all runs were measured; 1 something went wrong; 130 or 143 \
-    interrupted."
+    Exit codes: 0 all runs were measured; 1 something went wrong; 2 wrong usage; \
+    130 or 143 interrupted."
 )]
 pub struct Args {
     #[command(flatten)]

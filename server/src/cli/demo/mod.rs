@@ -38,7 +38,7 @@ const GROUP: &str = "ackgate-demo";
     after_help = "The broker keeps its records in memory, inside this process: all \
     is gone at the end.\n\n\
     Exit codes: 0 every record was acked or is a dead letter, and every committed \
-    position is the log end; 1 not so; 130 interrupted with --once."
+    position is the log end; 1 not so; 2 wrong usage; 130 interrupted with --once."
 )]
 pub struct Args {
     /// Ends by itself once every record is accounted for, or after a minute. Without

@@ -4,7 +4,6 @@
 //! foreign, never an error.
 
 use ackgate_proto::v1;
-use bytes::Bytes;
 
 use crate::headers::{self, DEAD_LETTER, DEDUPE_ID, ORIGIN, ROUND};
 
@@ -84,8 +83,9 @@ impl Letter {
 
 impl Told {
     /// `None` if the headers do not tell where the record came from.
-    fn read(headers: &[v1::Header]) -> Option<Self> {
-        let find = |name: &str| find(headers, name).map(|value| String::from_utf8_lossy(value));
+    fn read(all: &[v1::Header]) -> Option<Self> {
+        let find =
+            |name: &str| headers::last(all, parts, DEAD_LETTER, name).map(String::from_utf8_lossy);
         let text = |name: &str| find(name).map(std::borrow::Cow::into_owned);
         let [topic, partition, offset, timestamp] = ORIGIN.map(text);
         let number = |name: &str| find(name).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -121,9 +121,7 @@ impl Told {
     }
 }
 
-/// The last one of this name counts: those before it are the record's own.
-fn find<'a>(headers: &'a [v1::Header], name: &str) -> Option<&'a Bytes> {
-    let mut headers = headers.iter().rev();
-    let found = headers.find(|it| it.key.strip_prefix(DEAD_LETTER) == Some(name))?;
-    found.value.as_ref()
+/// The key and the value of a header.
+pub(super) fn parts(header: &v1::Header) -> (&str, Option<&[u8]>) {
+    (&header.key, header.value.as_deref())
 }

@@ -23,6 +23,9 @@ mod time;
 
 /// Arguments of `ackgate dlq`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

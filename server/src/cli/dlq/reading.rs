@@ -19,8 +19,11 @@ use tokio::task::JoinHandle;
 
 use crate::{
     broker::{
-        Error,
-        kafka::scan::{Log, Scan},
+        Error, ErrorKind,
+        kafka::{
+            Probe,
+            scan::{Log, Scan},
+        },
     },
     cli::output,
     config::Cluster,
@@ -82,13 +85,17 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// Looks where the topic ends. `what` is said in front of the progress.
+    ///
+    /// # Errors
+    /// There is no such topic, or the cluster does not answer in time.
     pub(super) fn new(
         cluster: &Cluster,
         topic: &str,
         what: &str,
         stop: &'a Stop,
     ) -> Result<Self, Error> {
-        let scan = Scan::new(cluster, topic, CONNECT)?;
+        let scan =
+            Scan::new(cluster, topic, CONNECT).map_err(|error| in_words(error, cluster, topic))?;
         let bar = bar(scan.span(), what);
         Ok(Self {
             scan,
@@ -160,6 +167,20 @@ impl<'a> Reading<'a> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Says so where the topic does not exist: Kafka has a code for it, people have words.
+fn in_words(error: Error, cluster: &Cluster, topic: &str) -> Error {
+    // A cluster that did not answer would not answer this either.
+    let is_refused = error.kind == ErrorKind::Operator;
+    let found = || Probe::new(cluster, CONNECT)?.topic(topic);
+    if !(is_refused && matches!(found(), Ok(None))) {
+        return error;
+    }
+    Error {
+        detail: format!("topic {topic} does not exist"),
+        ..error
     }
 }
 

@@ -76,6 +76,9 @@ fn letter_tells_where_it_came_from_and_what_the_record_itself_had() {
     assert_eq!(own, expected, "nothing that was added, under whatever name");
     assert_eq!(time::written(letter.when()), "2026-01-02T03:04:05.678Z");
     assert_eq!(time::short(letter.when()), "2026-01-02 03:04:05");
+    let mut letter = letter;
+    letter.record.timestamp_type = v1::TimestampType::LogAppendTime.into();
+    assert_eq!(letter.when(), 1_700_000_000_000, "when it was written");
 }
 
 #[test]

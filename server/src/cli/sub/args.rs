@@ -10,7 +10,7 @@ use super::Verdict;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 it was stopped, or came to --max, \
     --exit-when-idle or --until-drained; 1 the gateway refused, or the last verdicts may not count; \
-    130 it was stopped a second time.")]
+    2 wrong usage; 130 it was stopped a second time.")]
 pub struct Args {
     /// The subscription to read, as the gateway's configuration names it.
     #[arg(required_unless_present = "cluster")]

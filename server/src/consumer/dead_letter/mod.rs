@@ -9,10 +9,10 @@ use std::{sync::Arc, time::SystemTime};
 use ackgate_lane::{Cause, Counts, Offset};
 use ackgate_proto::v1;
 use bytes::Bytes;
-use prost::Message as _;
 
 use super::{
     bodies::History,
+    intake,
     lanes::{Entry, Note},
 };
 use crate::{
@@ -80,7 +80,7 @@ pub(super) fn build(
     given_up: &GivenUp,
     refuser: Option<Arc<str>>,
 ) -> Option<Letter> {
-    let record = decode(&entry.bodies.record(given_up.offset)?)?;
+    let record = intake::decode(entry.bodies.record(given_up.offset)?)?;
     let origin = Origin::of(&record, &entry.partition, given_up.offset, subscription);
     let history = entry.bodies.history(given_up.offset);
     let note = entry.note(given_up.offset);
@@ -137,12 +137,6 @@ pub(super) fn after_refusals(letter: &Letter, refusals: u32) -> Outgoing {
         },
         ..letter.in_form(form, None)
     }
-}
-
-/// Takes a record out of its encoded field.
-fn decode(field: &Bytes) -> Option<v1::Record> {
-    // The field is a `Batch` with nothing but this record.
-    v1::Batch::decode(field.clone()).ok()?.records.pop()
 }
 
 fn provenance(

@@ -7,7 +7,8 @@ use ackgate_proto::v1;
 use crate::{
     broker::TopicPartition,
     config::Subscription,
-    headers::{DEDUPE_ID, ORIGIN, REDRIVE, ROUND},
+    consumer::intake::redriven,
+    headers::{DEDUPE_ID, ORIGIN, ROUND},
 };
 
 /// Longest dedupe id that is taken over: a group and a topic at their limits fit.
@@ -37,7 +38,7 @@ impl Origin {
     ) -> Self {
         let TopicPartition { topic, partition } = source;
         let is_retry = subscription.retry_topic() == Some(topic);
-        let put_back = if is_retry { redriven(record) } else { None };
+        let put_back = if is_retry { told(record) } else { None };
         put_back.unwrap_or_else(|| Self {
             topic: topic.to_string(),
             partition: *partition,
@@ -51,9 +52,9 @@ impl Origin {
 
 /// What the headers of a record that was put back say; `None` unless they say all of it
 /// and it makes sense, because anybody who writes to the topic can write headers.
-fn redriven(record: &v1::Record) -> Option<Origin> {
-    let [topic, partition, offset, timestamp] = ORIGIN.map(|name| last(record, name));
-    let dedupe_id = last(record, DEDUPE_ID)?;
+fn told(record: &v1::Record) -> Option<Origin> {
+    let [topic, partition, offset, timestamp] = ORIGIN.map(|name| redriven(record, name));
+    let dedupe_id = redriven(record, DEDUPE_ID)?;
     let sound =
         |text: &str| (1..=LONGEST_ID).contains(&text.len()) && !text.chars().any(char::is_control);
     let origin = Origin {
@@ -62,18 +63,11 @@ fn redriven(record: &v1::Record) -> Option<Origin> {
         offset: offset?.parse().ok()?,
         timestamp_ms: timestamp?.parse().ok()?,
         dedupe_id: dedupe_id.to_owned(),
-        round: last(record, ROUND).and_then(|round| round.parse().ok()),
+        round: redriven(record, ROUND).and_then(|round| round.parse().ok()),
     };
     let valid = sound(dedupe_id)
         && crate::config::is_topic(&origin.topic)
         && origin.partition >= 0
         && origin.offset >= 0;
     valid.then_some(origin)
-}
-
-/// The last redrive header of this name: it was added behind the record's own.
-fn last<'a>(record: &'a v1::Record, name: &str) -> Option<&'a str> {
-    let mut headers = record.headers.iter().rev();
-    let found = headers.find(|it| it.key.strip_prefix(REDRIVE) == Some(name))?;
-    str::from_utf8(found.value.as_deref()?).ok()
 }

@@ -327,3 +327,35 @@ fn form_that_leaves_out_nothing_more_is_passed_over() {
     letter.record.key = None;
     assert_eq!(Form::Bare.smaller(&letter), None);
 }
+
+/// Bytes of a length or a count as Kafka's record format writes it.
+fn varint(number: usize) -> usize {
+    let bits = (2 * number as u64 + 1).ilog2() as usize + 1;
+    bits.div_ceil(7)
+}
+
+/// Less than a batch has would make a copy that does not fit be tried for ever.
+#[test]
+fn what_a_copy_takes_is_never_put_too_low() {
+    let bytes = |many| Bytes::from(vec![b'x'; many]);
+    for (many, name, value) in [
+        (0, 0, 0),
+        (5000, 1, 0),
+        (70, 200, 20_000),
+        (1, 9, 3_000_000),
+    ] {
+        let header = ("x".repeat(name), Some(bytes(value)));
+        let outgoing = Outgoing {
+            key: Some(bytes(100)),
+            value: Some(bytes(1_000_000)),
+            headers: vec![header; many],
+            ..letter().record
+        };
+        let field = |many| varint(many) + many;
+        let headers = varint(many) + many * (field(name) + field(value));
+        // Attributes and the differences of time and offset are a byte each.
+        let record = 3 + field(100) + field(1_000_000) + headers;
+        let batch = 61 + field(record);
+        assert!(form::at_most(&outgoing) >= batch as u64, "{many} headers");
+    }
+}

@@ -26,9 +26,9 @@ use ackgate_lane::{
     Cause, Generation, Offset, OffsetRange, OnExpired, Order, Position, Subscriber, Time,
 };
 
-pub(super) use self::gate::Gate;
 use self::sift::{Fate, Sifted};
 pub use self::wall::Wall;
+pub(super) use self::{gate::Gate, retry::redriven, sift::decode};
 use super::{
     counts::Counts,
     driver::Driver,

@@ -8,7 +8,7 @@ use ackgate_proto::v1;
 use super::sift::decode;
 use crate::{
     broker::Chunk,
-    headers::{NOT_BEFORE, ORIGIN, REDRIVE},
+    headers::{self, NOT_BEFORE, ORIGIN},
 };
 
 /// The time of each record of `chunk` before which it is not handed out, in
@@ -20,7 +20,7 @@ pub(super) fn not_before(chunk: &Chunk) -> Vec<i64> {
         let field = chunk.bytes.slice(start..end);
         start = end;
         let record = decode(field)?;
-        header(&record, NOT_BEFORE)?.parse().ok()
+        redriven(&record, NOT_BEFORE)?.parse().ok()
     });
     each.map(|time: Option<i64>| time.unwrap_or(0).max(0))
         .collect()
@@ -29,7 +29,7 @@ pub(super) fn not_before(chunk: &Chunk) -> Vec<i64> {
 /// Makes the record the one it was where it came from, as far as its headers tell, and
 /// gives its topic and partition there. Filters judge that.
 pub(super) fn origin(record: &mut v1::Record) -> Option<(String, i32)> {
-    let [topic, partition, offset, timestamp] = ORIGIN.map(|name| header(record, name));
+    let [topic, partition, offset, timestamp] = ORIGIN.map(|name| redriven(record, name));
     let place = (topic?.to_owned(), partition?.parse().ok()?);
     let offset = offset?.parse().ok()?;
     let timestamp = timestamp.and_then(|text| text.parse().ok());
@@ -38,16 +38,16 @@ pub(super) fn origin(record: &mut v1::Record) -> Option<(String, i32)> {
     Some(place)
 }
 
-/// The last one of this name counts: those before it are the record's own.
-fn header<'a>(record: &'a v1::Record, name: &str) -> Option<&'a str> {
-    let mut headers = record.headers.iter().rev();
-    let found = headers.find(|it| it.key.strip_prefix(REDRIVE) == Some(name))?;
-    str::from_utf8(found.value.as_deref()?).ok()
+/// What the redrive header of this name says.
+pub(in crate::consumer) fn redriven<'a>(record: &'a v1::Record, name: &str) -> Option<&'a str> {
+    let parts = |it: &'a v1::Header| (it.key.as_str(), it.value.as_deref());
+    headers::redriven(&record.headers, parts, name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers::REDRIVE;
 
     fn record(headers: &[(&str, &str)]) -> v1::Record {
         let headers = headers.iter().map(|(key, value)| v1::Header {
@@ -85,6 +85,6 @@ mod tests {
     #[test]
     fn last_header_of_a_name_counts() {
         let twice = record(&[("not-before", "1"), ("not-before", "2")]);
-        assert_eq!(header(&twice, NOT_BEFORE), Some("2"));
+        assert_eq!(redriven(&twice, NOT_BEFORE), Some("2"));
     }
 }

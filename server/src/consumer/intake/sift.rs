@@ -151,7 +151,7 @@ pub(super) fn extend(runs: &mut Vec<OffsetRange>, offset: Offset) {
 }
 
 /// Takes a record out of its encoded field, which is a `Batch` with nothing else.
-pub(super) fn decode(field: Bytes) -> Option<v1::Record> {
+pub(in crate::consumer) fn decode(field: Bytes) -> Option<v1::Record> {
     v1::Batch::decode(field).ok()?.records.pop()
 }
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::{
     broker::Outgoing,
-    cli::dlq::letter::{Letter, Told},
-    headers::{DEDUPE_ID, LETTER, NOT_BEFORE, ORIGIN, REDRIVE, ROUND},
+    cli::dlq::letter::{Letter, Told, parts},
+    headers::{self, DEDUPE_ID, LETTER, NOT_BEFORE, ORIGIN, REDRIVE, ROUND},
 };
 
 /// Where records are put back.
@@ -85,14 +85,10 @@ pub(super) fn number(dedupe_id: &str) -> u64 {
 /// Reads back what [`record`] says of the dead letter; `None` if the record was not made
 /// from one of `dead_letter_topic`.
 pub(super) fn made_from(
-    headers: &[ackgate_proto::v1::Header],
+    added: &[ackgate_proto::v1::Header],
     dead_letter_topic: &str,
 ) -> Option<Made> {
-    let last = |name| {
-        let mut headers = headers.iter().rev();
-        let found = headers.find(|it| it.key.strip_prefix(REDRIVE) == Some(name))?;
-        str::from_utf8(found.value.as_deref()?).ok()
-    };
+    let last = |name| headers::redriven(added, parts, name);
     let text = last(LETTER)?;
     let place = text.strip_prefix(dead_letter_topic)?.strip_prefix('/')?;
     let (partition, offset) = place.split_once('/')?;

@@ -23,31 +23,68 @@ use crate::v1;
 /// repeats. Each takes some 150 bytes of memory.
 pub const MOST_PARTS: usize = 200_000;
 
-/// Where the parts of a message are: field numbers, from the outside in.
+/// A field of a message in which something repeats.
+#[derive(Debug)]
+pub struct Field {
+    /// Its number.
+    number: u32,
+    /// Whether it repeats itself: then each is a part.
+    is_part: bool,
+    /// What repeats inside of it.
+    inside: &'static [Self],
+}
+
+const fn part(number: u32, inside: &'static [Field]) -> Field {
+    let is_part = true;
+    Field {
+        number,
+        is_part,
+        inside,
+    }
+}
+
+const fn one(number: u32, inside: &'static [Field]) -> Field {
+    let is_part = false;
+    Field {
+        number,
+        is_part,
+        inside,
+    }
+}
+
+/// Where the parts of a message are.
 pub trait Parts {
-    /// Each path ends at a field that repeats.
-    const PATHS: &'static [&'static [u32]];
+    /// The fields in which something repeats.
+    const FIELDS: &'static [Field];
 }
 
 impl Parts for v1::SubscribeRequest {
-    // Of an `Open`: the topics of `ad_hoc`, and what `resume` names.
-    const PATHS: &'static [&'static [u32]] = &[&[1, 13, 2], &[1, 8, 2], &[3, 2], &[4, 2]];
+    const FIELDS: &'static [Field] = &[
+        // Of an `Open`: what `resume` names, and the topics of `ad_hoc`.
+        one(1, &[one(8, &[part(2, &[])]), one(13, &[part(2, &[])])]),
+        // Verdicts, and extensions.
+        one(3, &[part(2, &[])]),
+        one(4, &[part(2, &[])]),
+    ];
 }
 
+/// The headers of a record.
+const HEADERS: &[Field] = &[part(5, &[])];
+
 impl Parts for v1::PublishRequest {
-    const PATHS: &'static [&'static [u32]] = &[&[2, 1], &[2, 1, 5]];
+    const FIELDS: &'static [Field] = &[one(2, &[part(1, HEADERS)])];
 }
 
 impl Parts for v1::PublishBatchRequest {
-    const PATHS: &'static [&'static [u32]] = &[&[2], &[2, 5]];
+    const FIELDS: &'static [Field] = &[part(2, HEADERS)];
 }
 
 impl Parts for v1::ListLanesRequest {
-    const PATHS: &'static [&'static [u32]] = &[];
+    const FIELDS: &'static [Field] = &[];
 }
 
 impl Parts for v1::ResetBreakersRequest {
-    const PATHS: &'static [&'static [u32]] = &[];
+    const FIELDS: &'static [Field] = &[];
 }
 
 /// Encodes as tonic does, and decodes what has few enough parts. Others end as messages
@@ -91,7 +128,7 @@ impl<U: Message + Parts + Default> Decoder for BoundedDecoder<U> {
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         let bytes = buf.copy_to_bytes(buf.remaining());
         let mut left = MOST_PARTS;
-        if !count(bytes.clone(), U::PATHS, &mut left) {
+        if !count(bytes.clone(), U::FIELDS, &mut left) {
             return Err(Status::out_of_range(format!(
                 "a message of more than {MOST_PARTS} parts"
             )));
@@ -101,30 +138,23 @@ impl<U: Message + Parts + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// Takes the parts at `paths` off `left`; whether there were enough. What cannot be read
+/// Takes the parts in `fields` off `left`; whether there were enough. What cannot be read
 /// is left to the decoder, which reads no further than this.
-fn count(mut bytes: Bytes, paths: &[&[u32]], left: &mut usize) -> bool {
-    if paths.is_empty() {
-        return true;
-    }
-    while bytes.has_remaining() {
-        let Ok((field, wire)) = decode_key(&mut bytes) else {
+fn count(mut bytes: Bytes, fields: &[Field], left: &mut usize) -> bool {
+    while !fields.is_empty() && bytes.has_remaining() {
+        let Ok((number, wire)) = decode_key(&mut bytes) else {
             return true;
         };
-        let inner: Vec<&[u32]> = paths
-            .iter()
-            .filter_map(|path| path.split_first())
-            .filter(|(first, _)| **first == field)
-            .map(|(_, rest)| rest)
-            .collect();
-        if inner.iter().any(|rest| rest.is_empty()) {
+        let field = fields.iter().find(|field| field.number == number);
+        if field.is_some_and(|field| field.is_part) {
             let Some(fewer) = left.checked_sub(1) else {
                 return false;
             };
             *left = fewer;
         }
-        if inner.is_empty() || wire != WireType::LengthDelimited {
-            if skip_field(wire, field, &mut bytes, DecodeContext::default()).is_err() {
+        let inside = field.map_or(&[][..], |field| field.inside);
+        if inside.is_empty() || wire != WireType::LengthDelimited {
+            if skip_field(wire, number, &mut bytes, DecodeContext::default()).is_err() {
                 return true;
             }
             continue;
@@ -135,7 +165,7 @@ fn count(mut bytes: Bytes, paths: &[&[u32]], left: &mut usize) -> bool {
         let Some(length) = length.filter(|length| *length <= bytes.remaining()) else {
             return true;
         };
-        if !count(bytes.split_to(length), &inner, left) {
+        if !count(bytes.split_to(length), inside, left) {
             return false;
         }
     }
@@ -148,7 +178,7 @@ mod tests {
 
     fn parts<M: Message + Parts>(message: &M) -> usize {
         let mut left = MOST_PARTS;
-        assert!(count(message.encode_to_vec().into(), M::PATHS, &mut left));
+        assert!(count(message.encode_to_vec().into(), M::FIELDS, &mut left));
         MOST_PARTS - left
     }
 
@@ -202,18 +232,18 @@ mod tests {
 
     #[test]
     fn too_many_parts_are_noticed_before_they_take_memory() {
-        let paths = v1::PublishBatchRequest::PATHS;
+        let fields = v1::PublishBatchRequest::FIELDS;
         let of = |count: usize| Bytes::from([0x12, 0x00].repeat(count));
-        assert!(count(of(MOST_PARTS), paths, &mut { MOST_PARTS }));
-        assert!(!count(of(MOST_PARTS + 1), paths, &mut { MOST_PARTS }));
+        assert!(count(of(MOST_PARTS), fields, &mut { MOST_PARTS }));
+        assert!(!count(of(MOST_PARTS + 1), fields, &mut { MOST_PARTS }));
     }
 
     #[test]
     fn what_cannot_be_read_is_left_to_the_decoder() {
-        let paths = v1::PublishBatchRequest::PATHS;
+        let fields = v1::PublishBatchRequest::FIELDS;
         for broken in [&[0x12, 0x7f][..], &[0x12], &[0xff; 12], &[0x13, 0x12, 0x00]] {
             let bytes = Bytes::copy_from_slice(broken);
-            assert!(count(bytes.clone(), paths, &mut { MOST_PARTS }));
+            assert!(count(bytes.clone(), fields, &mut { MOST_PARTS }));
             assert!(
                 v1::PublishBatchRequest::decode(bytes).is_err(),
                 "{broken:?}"

@@ -5,7 +5,7 @@
 mod bounded;
 mod frame;
 
-pub use bounded::{BoundedCodec, BoundedDecoder, MOST_PARTS, Parts};
+pub use bounded::{BoundedCodec, BoundedDecoder, Field, MOST_PARTS, Parts};
 pub use frame::{EncodedBatch, Frame, RECORD_TAG};
 
 /// Messages and client stubs of package `ackgate.v1`.

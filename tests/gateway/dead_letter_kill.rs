@@ -76,7 +76,7 @@ async fn killed_at(stage: &Stage, at: &Step) {
     stage.produce(&topic, &["bad"]).await;
     let subscription = stage.subscription(&topic).dead_letter(&dead);
     let subscription = copying_late(subscription.set("group", &format!("\"{group}\"")));
-    let mut gateway = Gateway::start_to_die_at(stage, &[subscription], "", step).await;
+    let mut gateway = Gateway::start_to_end_at(stage, &[subscription], "", step).await;
     let mut stream = gateway.open().await;
     let record = stream.record().await;
     // The answer may never come.
@@ -146,7 +146,7 @@ async fn killed_among_many(stage: &Stage, point: &str) {
     stage.broker.produce(&topic.name, values).await;
     let subscription = stage.subscription(&topic).dead_letter(&dead);
     let subscription = subscription.set("group", &format!("\"{group}\""));
-    let mut gateway = Gateway::start_to_die_at(stage, &[subscription], "", point).await;
+    let mut gateway = Gateway::start_to_end_at(stage, &[subscription], "", point).await;
     let mut stream = gateway.open().await;
     for record in stream.records(MANY as usize).await {
         stream.tell(&record, Outcome::Rejected).await;

@@ -90,6 +90,8 @@ impl Driver {
                 if let Some(count) = self.letter_failures.over() {
                     tracing::info!(count, "dead letters are written again");
                 }
+                // They went together: whatever fails next has a reason of its own.
+                entry.letter_error = None;
                 return;
             }
             Err(error) => error,

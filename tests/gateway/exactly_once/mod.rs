@@ -46,7 +46,7 @@ async fn killed_at(stage: &Stage, step: &str) {
         .subscription()
         .set("dead_letter.transactional_id", &id)
         .set("dead_letter.transaction_timeout", "\"60s\"");
-    let mut gateway = Gateway::start_to_die_at(stage, &[subscription], "", step).await;
+    let mut gateway = Gateway::start_to_end_at(stage, &[subscription], "", step).await;
     let mut stream = gateway.open().await;
     let records = stream.records(4).await;
     // Above the floor: settled by the map alone. The answer may never come.
@@ -90,7 +90,7 @@ async fn a_transaction_left_open_ends_by_itself_and_no_position_is_guessed(stage
         .set("content.check", "\"none\"");
     // The first one commits where reading begins.
     let step = "transaction.committing:2";
-    let mut gateway = Gateway::start_to_die_at(&stage, &[subscription], "", step).await;
+    let mut gateway = Gateway::start_to_end_at(&stage, &[subscription], "", step).await;
     let mut stream = gateway.open().await;
     // The lane begins at the end, and its start is committed before it is read.
     eventually("a record comes", async || {
@@ -183,7 +183,7 @@ async fn a_transaction_that_timed_out_is_made_again(stage: Stage) {
         .consumer_property("session.timeout.ms", "45000");
     // The one with the first letters: nothing else settles while nobody answers.
     let point = "transaction.committing:1:stop";
-    let gateway = Gateway::start_to_die_at(&stage, &[subscription], "", point).await;
+    let gateway = Gateway::start_to_end_at(&stage, &[subscription], "", point).await;
     scene.produce(3000).await;
     let stream = gateway.open().await;
     let written = eventually("a transaction with letters is open", async || {

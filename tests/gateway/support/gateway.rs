@@ -144,9 +144,9 @@ impl Gateway {
         gateway
     }
 
-    /// Starts a gateway that dies at a point of `server/src/fail.rs`, as `name` or, at a
-    /// later pass, `name:n`.
-    pub(crate) async fn start_to_die_at(
+    /// Starts a gateway that ends itself at a point of `server/src/fail.rs`, as `name` or,
+    /// at a later pass, `name:n`; or only stops there, as `name:stop`.
+    pub(crate) async fn start_to_end_at(
         stage: &Stage,
         subscriptions: &[Subscription],
         top: &str,

@@ -5,46 +5,28 @@
 //! stop is the caller's affair.
 
 mod kafka;
+mod listener;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use ackgate_proto::server::{
-    admin_service_server::AdminServiceServer, gateway_service_server::GatewayServiceServer,
-};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
-use tonic::transport::{Server, server::TcpIncoming};
-use tower::util::MapResponseLayer;
+use tokio::{net::TcpListener, sync::oneshot};
 
-use self::kafka::Kafka;
+use self::{
+    kafka::Kafka,
+    listener::{bind, flatten, local_addr, serve, serve_operators},
+};
 use crate::{
-    admin::Admin,
     broker::{self, Producer},
     config::{Config, Listen, Shutdown},
     consumer::{Budget, Handle, Input},
     publish::{self, Desk},
     registry::{Closing, Registry},
-    session::{Gate, Service, with_reason},
+    session::{Gate, Service},
 };
-
-/// Largest message a subscriber may send: 10,000 verdicts, each with a code and a
-/// reason at their limits.
-const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
-
-/// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
-const RECEIVE_WINDOW: u32 = 1024 * 1024;
-
-/// Streams whose windows fit into that of their connection. A publisher's stream that is
-/// not read for a while keeps its window full; with more of them than this on one
-/// connection, the other streams of that connection wait too.
-const WINDOWS: u32 = 32;
 
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
 const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
-
-/// The longest an operator's call may take, and how many one connection may have.
-const OPERATORS_WAIT: Duration = Duration::from_secs(30);
-const OPERATORS_CALLS: usize = 16;
 
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
@@ -221,77 +203,6 @@ impl Gateway {
     }
 }
 
-async fn bind(option: &'static str, address: SocketAddr) -> Result<TcpListener, Error> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|source| Error::Listen {
-        option,
-        address,
-        source,
-    })
-}
-
-fn local_addr(
-    option: &'static str,
-    listener: &TcpListener,
-    address: SocketAddr,
-) -> Result<SocketAddr, Error> {
-    listener.local_addr().map_err(|source| Error::Listen {
-        option,
-        address,
-        source,
-    })
-}
-
-/// Operators are served until the gateway has stopped: also while it drains they may
-/// want to see what is left.
-fn serve_operators(listener: TcpListener, registry: Registry) -> AbortOnDrop {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let service = AdminServiceServer::new(Admin::new(registry));
-    let serving = Server::builder()
-        .timeout(OPERATORS_WAIT)
-        .concurrency_limit_per_connection(OPERATORS_CALLS)
-        .add_service(service)
-        .serve_with_incoming(incoming);
-    AbortOnDrop(tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "the listener for operators failed");
-        }
-    }))
-}
-
-/// A task that ends with whoever holds this.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
-
-fn serve(
-    listen: &Listen,
-    listener: TcpListener,
-    service: Service,
-    end: oneshot::Receiver<()>,
-) -> Serving {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
-    let router = Server::builder()
-        .layer(MapResponseLayer::new(with_reason))
-        .http2_keepalive_interval(Some(listen.keepalive_interval))
-        .http2_keepalive_timeout(Some(listen.keepalive_timeout))
-        .max_concurrent_streams(Some(listen.max_streams))
-        .initial_stream_window_size(Some(RECEIVE_WINDOW))
-        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
-        .add_service(service);
-    tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
-        // An error means that the gateway is being dropped: the same end.
-        drop(end.await);
-    }))
-}
-
 /// All drivers drain at the same time and leave their groups.
 async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown) {
     let limit = shutdown.drain + shutdown.close + LEAVE_MARGIN;
@@ -316,16 +227,4 @@ async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown)
 async fn close_producers(producers: Vec<Arc<dyn Producer>>, limit: Duration) {
     let closes = producers.iter().map(|producer| producer.flushed(limit));
     futures::future::join_all(closes).await;
-}
-
-fn flatten(
-    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
-) -> Result<(), Error> {
-    match ended {
-        Ok(result) => Ok(result?),
-        Err(_panicked) => {
-            tracing::error!("the listener's task panicked");
-            Ok(())
-        }
-    }
 }

@@ -1,0 +1,120 @@
+//! Listeners: how addresses are bound, and with which limits connections are served on
+//! them.
+//!
+//! **Boundary**: connections and what every call passes; what is called is made elsewhere.
+
+use std::{net::SocketAddr, time::Duration};
+
+use ackgate_proto::server::{
+    admin_service_server::AdminServiceServer, gateway_service_server::GatewayServiceServer,
+};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tonic::transport::{Server, server::TcpIncoming};
+use tower::util::MapResponseLayer;
+
+use super::Error;
+use crate::{
+    admin::Admin,
+    config::Listen,
+    registry::Registry,
+    session::{Service, with_reason},
+};
+
+/// Largest message a subscriber may send: 10,000 verdicts, each with a code and a
+/// reason at their limits.
+const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
+const RECEIVE_WINDOW: u32 = 1024 * 1024;
+
+/// Streams whose windows fit into that of their connection. A publisher's stream that is
+/// not read for a while keeps its window full; with more of them than this on one
+/// connection, the other streams of that connection wait too.
+const WINDOWS: u32 = 32;
+
+/// The longest an operator's call may take, and how many one connection may have.
+const OPERATORS_WAIT: Duration = Duration::from_secs(30);
+const OPERATORS_CALLS: usize = 16;
+
+pub(super) async fn bind(option: &'static str, address: SocketAddr) -> Result<TcpListener, Error> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| Error::Listen {
+        option,
+        address,
+        source,
+    })
+}
+
+pub(super) fn local_addr(
+    option: &'static str,
+    listener: &TcpListener,
+    address: SocketAddr,
+) -> Result<SocketAddr, Error> {
+    listener.local_addr().map_err(|source| Error::Listen {
+        option,
+        address,
+        source,
+    })
+}
+
+/// Operators are served until the gateway has stopped: also while it drains they may
+/// want to see what is left.
+pub(super) fn serve_operators(listener: TcpListener, registry: Registry) -> AbortOnDrop {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let service = AdminServiceServer::new(Admin::new(registry));
+    let serving = Server::builder()
+        .timeout(OPERATORS_WAIT)
+        .concurrency_limit_per_connection(OPERATORS_CALLS)
+        .add_service(service)
+        .serve_with_incoming(incoming);
+    AbortOnDrop(tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the listener for operators failed");
+        }
+    }))
+}
+
+/// A task that ends with whoever holds this.
+pub(super) struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub(super) type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
+
+pub(super) fn serve(
+    listen: &Listen,
+    listener: TcpListener,
+    service: Service,
+    end: oneshot::Receiver<()>,
+) -> Serving {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let router = Server::builder()
+        .layer(MapResponseLayer::new(with_reason))
+        .http2_keepalive_interval(Some(listen.keepalive_interval))
+        .http2_keepalive_timeout(Some(listen.keepalive_timeout))
+        .max_concurrent_streams(Some(listen.max_streams))
+        .initial_stream_window_size(Some(RECEIVE_WINDOW))
+        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
+        .add_service(service);
+    tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
+        // An error means that the gateway is being dropped: the same end.
+        drop(end.await);
+    }))
+}
+
+pub(super) fn flatten(
+    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
+) -> Result<(), Error> {
+    match ended {
+        Ok(result) => Ok(result?),
+        Err(_panicked) => {
+            tracing::error!("the listener's task panicked");
+            Ok(())
+        }
+    }
+}

@@ -47,6 +47,7 @@ impl Config {
                     ("ping_interval", span(listen.ping_interval)),
                     ("max_pull_sessions", listen.max_pull_sessions.to_string()),
                     ("pull_idle", span(listen.pull_idle)),
+                    ("reflection", listen.reflection.to_string()),
                 ]),
             ),
             (

@@ -21,6 +21,8 @@ pub struct Listen {
     pub max_pull_sessions: u32,
     /// How long one lives on once nothing is out to it and no call is made.
     pub pull_idle: Duration,
+    /// Serves the protocol's descriptors to tools that ask for them.
+    pub reflection: bool,
 }
 
 /// How a graceful stop goes.

@@ -127,6 +127,8 @@ options! {
         "Sessions of subscribers that pull, at a time.";
     LISTEN_PULL_IDLE = "listen.pull_idle", millis(SECOND, HOUR), Need::Default("\"60s\""),
         "How long such a session lives on once nothing is out to it and no call is made.";
+    LISTEN_REFLECTION = "listen.reflection", Kind::Flag, Need::Default("true"),
+        "Tells tools that ask (`grpcurl`, `evans`) what the services and messages are.";
 
     ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
         "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`): a loopback address. \

@@ -67,6 +67,7 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let ping = reader.read(&options::LISTEN_PING_INTERVAL, "", value::duration);
     let pulls = reader.read(&options::LISTEN_MAX_PULL_SESSIONS, "", value::small);
     let idle = reader.read(&options::LISTEN_PULL_IDLE, "", value::duration);
+    let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
     let (address, insecure) = (address?, insecure?);
     if !address.ip().is_loopback() && !insecure {
         reader.refuse(
@@ -87,6 +88,7 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
         ping_interval: ping?,
         max_pull_sessions: pulls?,
         pull_idle: idle?,
+        reflection: reflection?,
     })
 }
 

@@ -16,10 +16,11 @@ use tonic_reflection::{
 /// Served to operators alone, over a listener of their own.
 const OPERATORS: &str = "ackgate.v1.AdminService";
 
-/// Every set of descriptors that is served. Comments of our own come with them.
-const SETS: [&[u8]; 4] = [
+/// Every set of descriptors that is served, those of errors' details among them.
+const SETS: [&[u8]; 5] = [
     FILE_DESCRIPTOR_SET,
     tonic_health::pb::FILE_DESCRIPTOR_SET,
+    tonic_types::pb::FILE_DESCRIPTOR_SET,
     pb::v1::FILE_DESCRIPTOR_SET,
     pb::v1alpha::FILE_DESCRIPTOR_SET,
 ];

@@ -31,6 +31,7 @@ from ackgate.events import (
     Stats,
 )
 from ackgate.options import AdHoc, BatchOptions, Options, Tls
+from ackgate.publish import Outgoing, Written, publish
 from ackgate.subscriber import Subscriber
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "OptionError",
     "Options",
     "Outcome",
+    "Outgoing",
     "Problem",
     "ProblemKind",
     "ProtocolError",
@@ -63,4 +65,6 @@ __all__ = [
     "StreamEnded",
     "Subscriber",
     "Tls",
+    "Written",
+    "publish",
 ]

@@ -89,7 +89,7 @@ class Subscriber:
         self._queue: deque[Batch] = deque()
         self._queued = 0
         self._limit = self._options.credit
-        self._current: Iterator[Delivery] = iter(())
+        self._current: deque[Delivery] = deque()
         self._error: BaseException | None = None
         self._working = 0
         self._extends = False
@@ -230,19 +230,16 @@ class Subscriber:
     def _next_delivery(self) -> Delivery | None:
         with self._mutex:
             while True:
-                delivery = next(self._current, None)
-                if delivery is None:
-                    self._await(lambda: bool(self._queue))
+                # What a broken stream brought counts only if the next one keeps it.
+                self._await(lambda: bool(self._current or self._queue))
+                if self._state is not _State.RUNNING or not self._current:
                     batch = self._pop()
                     if batch is None:
                         return None
-                    self._current = iter(batch)
+                    self._current.extend(batch)
+                    self._mutex.notify_all()
                     continue
-                # What a broken stream brought counts only if the next one keeps it.
-                self._await(lambda: True)
-                if self._state is not _State.RUNNING:
-                    delivery.release()
-                    return None
+                delivery = self._current.popleft()
                 if delivery.is_ours():
                     return delivery
                 self._core.counters.add("discarded", 1)
@@ -467,6 +464,6 @@ class Subscriber:
                 for batch in self._queue:
                     batch.release()
                 self._queue.clear()
-                self._current = iter(())
+                self._current.clear()
                 self._core.ledger.drain()
             self._mutex.notify_all()

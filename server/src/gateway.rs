@@ -4,8 +4,11 @@
 //! **Boundary**: wiring only. Configuration comes in as a value; who asks for the
 //! stop is the caller's affair.
 
+mod connections;
+mod descriptors;
 mod kafka;
 mod listener;
+mod web;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,7 +16,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{bind, flatten, local_addr, serve, serve_operators},
+    listener::{bind, local_addr, note_end, serve, serve_operators},
 };
 use crate::{
     broker::{self, Producer},
@@ -60,9 +63,6 @@ pub enum Error {
         /// The library's answer.
         source: broker::Error,
     },
-    /// The listener failed.
-    #[error("the gRPC listener failed: {0}")]
-    Serve(#[from] tonic::transport::Error),
 }
 
 /// A gateway that is bound and not running yet.
@@ -159,17 +159,21 @@ impl Gateway {
             desk,
             address,
         } = self;
+        descriptors::raise(listen.max_connections);
         let interval = listen.ping_interval;
         let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
-        let mut server = serve(&listen, listener, service, connections_end);
+        let mut server = serve(&listen, listener, service, shutdown.drain, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");
         }
         tokio::select! {
-            ended = &mut server => return flatten(ended),
+            ended = &mut server => {
+                note_end(ended);
+                return Ok(());
+            }
             () = stop => {}
         }
         tracing::info!(
@@ -192,7 +196,7 @@ impl Gateway {
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {
-            Ok(ended) => flatten(ended)?,
+            Ok(ended) => note_end(ended),
             Err(_elapsed) => {
                 tracing::warn!("connections still open after the drain are cut");
                 server.abort();

@@ -54,6 +54,7 @@ mod sessions;
 mod shutdown;
 mod tools;
 mod verdicts;
+mod web;
 
 use std::process::ExitCode;
 
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         rolling::cases(),
         tools::cases(),
         pub_command::cases(),
+        web::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -51,6 +51,7 @@ const BOUNDARIES: &[Boundary] = &[
             "server/src/sim/",
             "server/src/cli/",
             "server/src/gateway.rs",
+            "server/src/gateway/",
             "tests/",
         ],
     },
@@ -63,6 +64,7 @@ const BOUNDARIES: &[Boundary] = &[
             "server/src/sim/",
             "server/src/cli/",
             "server/src/gateway.rs",
+            "server/src/gateway/",
             // Only `RECORD_TAG` and the record itself: they are encoded as they are polled.
             "server/src/broker/",
             "server/src/consumer/",

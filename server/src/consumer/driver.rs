@@ -209,6 +209,7 @@ impl Driver {
         self.carry_out(now);
         self.dispatch(now);
         self.end_drained(now);
+        self.end_leaving(now);
         self.carry_out(now);
         self.send_commits();
         self.answer_revokes();

@@ -11,7 +11,9 @@ use v1::subscribe_response::Response;
 use super::status::Reason;
 use crate::{
     config,
-    consumer::{Credit, LaneNotice, LaneVerdict, NoticeKind, OutboundBatch, VerdictAnswer},
+    consumer::{
+        Credit, DrainReason, LaneNotice, LaneVerdict, NoticeKind, OutboundBatch, VerdictAnswer,
+    },
 };
 
 /// Verdicts or extensions in one message.
@@ -276,9 +278,14 @@ pub(super) fn notice(notice: LaneNotice) -> Frame {
 }
 
 /// The warning before the gateway ends the stream.
-pub(super) fn drain(left: Duration) -> Frame {
+pub(super) fn drain(left: Duration, why: DrainReason) -> Frame {
+    let reason = match why {
+        DrainReason::GatewayStops => v1::DrainReason::GatewayStops,
+        DrainReason::ConnectionAge => v1::DrainReason::ConnectionAge,
+    };
     Response::Drain(v1::Drain {
         deadline: duration(left),
+        reason: reason.into(),
     })
     .into()
 }

@@ -77,6 +77,7 @@ fn weight(input: &Input, confirm: Confirm) -> u32 {
         | Input::Attach(..)
         | Input::Credit(..)
         | Input::Sent { .. }
+        | Input::Drain(..)
         | Input::Detach(..)
         | Input::Beat(_)
         | Input::Show(_)

@@ -1,6 +1,7 @@
 //! The gRPC service: finds the subscription, opens a session, answers at once.
 
 use std::{
+    convert::Infallible,
     pin::Pin,
     sync::{
         Arc,
@@ -17,13 +18,14 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
+    age::{Age, aged},
     convert,
     handshake::{self, Opening, resume},
     outcome::{Outcome, shutting_down},
-    publish, reader, writer,
+    publish, reader, web, writer,
 };
 use crate::{
-    consumer::{Accepted, Attach, Handle, Input, OUTBOX, Session},
+    consumer::{Accepted, Attach, End, Handle, Input, OUTBOX, Outbound, Session},
     publish::Desk,
     registry::{Lease, Registry},
 };
@@ -141,10 +143,13 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        web::refuse_stream(request.extensions(), "PublishBatch")?;
+        let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            let outcome = publish::run(&shared.desk, request.into_inner(), &transport).await;
+            let input = request.into_inner();
+            let outcome = publish::run(&shared.desk, input, &transport, age.as_ref()).await;
             tracing::debug!(?outcome, "a publisher's stream ends");
             *last.lock() = outcome.into_status();
             drop(transport);
@@ -170,11 +175,13 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        web::refuse_stream(request.extensions(), "Pull and Settle")?;
+        let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
         // Headers go out now; the first message is awaited by the session.
         tokio::spawn(async move {
-            let outcome = shared.session(request.into_inner(), &transport).await;
+            let outcome = shared.session(request.into_inner(), &transport, age).await;
             *last.lock() = outcome.into_status();
             drop(transport);
         });
@@ -187,6 +194,7 @@ impl Shared {
         &self,
         mut input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
+        age: Option<Age>,
     ) -> Outcome {
         let opening = tokio::select! {
             biased;
@@ -199,7 +207,7 @@ impl Shared {
             Err(status) => return Outcome::Refused(status),
         };
         let session = Session(self.sessions.fetch_add(1, Ordering::Relaxed) + 1);
-        self.attached(opening, session, input, transport).await
+        self.attached(opening, session, input, transport, age).await
     }
 
     /// Attaches, answers, and runs both halves; the first to end ends the session.
@@ -209,6 +217,7 @@ impl Shared {
         session: Session,
         input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
+        age: Option<Age>,
     ) -> Outcome {
         let handle = opening.handle.clone();
         let limits = writer::Limits {
@@ -218,21 +227,7 @@ impl Shared {
         };
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (cut, cut_heard) = oneshot::channel();
-        let attach = Attach {
-            session,
-            name: Arc::clone(&opening.name),
-            resumable: opening.resumable,
-            takeover: opening.takeover,
-            resume: opening.resume.take(),
-            credit: opening.credit,
-            max_message_bytes: opening.max_message_bytes,
-            ack_deadline: opening.ack_deadline,
-            filter: opening.filter.take(),
-            batch: opening.batch,
-            until_drained: opening.until_drained,
-            outbox,
-            cut,
-        };
+        let attach = attach(&mut opening, session, outbox, cut);
         let (opened, heard) = oneshot::channel();
         // Told on every path, also if this task is dropped.
         let mut goodbye = Goodbye {
@@ -270,6 +265,7 @@ impl Shared {
             biased;
             outcome = read => (outcome, true),
             outcome = &mut write => (outcome, false),
+            never = drain_when_aged(&handle, session, age.as_ref()) => match never {},
         };
         goodbye.tell(outcome.departure()).await;
         tracing::debug!(session = session.0, ?outcome, "session ends");
@@ -314,6 +310,38 @@ impl Shared {
         })
         .into()
     }
+}
+
+/// What the driver is told of a subscriber.
+fn attach(
+    opening: &mut Opening,
+    session: Session,
+    outbox: mpsc::Sender<Outbound>,
+    cut: oneshot::Sender<End>,
+) -> Attach {
+    Attach {
+        session,
+        name: Arc::clone(&opening.name),
+        resumable: opening.resumable,
+        takeover: opening.takeover,
+        resume: opening.resume.take(),
+        credit: opening.credit,
+        max_message_bytes: opening.max_message_bytes,
+        ack_deadline: opening.ack_deadline,
+        filter: opening.filter.take(),
+        batch: opening.batch,
+        until_drained: opening.until_drained,
+        outbox,
+        cut,
+    }
+}
+
+/// Tells the driver once the connection is too old.
+async fn drain_when_aged(handle: &Handle, session: Session, age: Option<&Age>) -> Infallible {
+    let grace = aged(age).await;
+    // A stopped driver ends the session by itself.
+    let _stopped = handle.send(Input::Drain(session, grace)).await;
+    std::future::pending().await
 }
 
 /// Tells the driver that the session has ended, exactly once.

@@ -87,11 +87,15 @@ pub enum Reason {
     MessageTooLarge,
     /// The gateway stops.
     ShuttingDown,
+    /// The connection is as old as it may become.
+    ConnectionAged,
+    /// A call over gRPC-Web that sends a stream.
+    WebStream,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 38] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -128,6 +132,8 @@ impl Reason {
         Self::RecordsOutOfRange,
         Self::MessageTooLarge,
         Self::ShuttingDown,
+        Self::ConnectionAged,
+        Self::WebStream,
     ];
 
     /// The stable code.
@@ -170,6 +176,8 @@ impl Reason {
             Self::RecordsOutOfRange => "RECORDS_OUT_OF_RANGE",
             Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
             Self::ShuttingDown => "SHUTTING_DOWN",
+            Self::ConnectionAged => "CONNECTION_AGED",
+            Self::WebStream => "WEB_STREAM",
         }
     }
 
@@ -204,7 +212,11 @@ impl Reason {
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded => Code::Aborted,
-            Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
+            Self::CommitsStalled
+            | Self::ShuttingDown
+            | Self::ConnectionAged
+            | Self::GroupLeaving => Code::Unavailable,
+            Self::WebStream => Code::Unimplemented,
         }
     }
 
@@ -214,7 +226,8 @@ impl Reason {
     pub fn status(self, text: impl Into<String>) -> Status {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        if matches!(self.grpc(), Code::Unavailable) {
+        // Another connection is as good at once.
+        if matches!(self.grpc(), Code::Unavailable) && self != Self::ConnectionAged {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         Status::with_error_details(self.grpc(), text, details)

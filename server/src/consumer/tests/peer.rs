@@ -167,7 +167,7 @@ impl Peer {
                 Outbound::Lane(news) => self.news.push(news),
                 other @ (Outbound::Batch(_)
                 | Outbound::Settled { .. }
-                | Outbound::Drain(_)
+                | Outbound::Drain(..)
                 | Outbound::End(_)) => return other,
             }
         }

@@ -9,6 +9,7 @@
 )]
 
 mod field_cases;
+mod polyglot;
 mod tree;
 
 use std::collections::BTreeSet;

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use ackgate_proto::{Frame, Pulled, server::gateway_service_server::GatewayService, v1};
+use ackgate_proto::{
+    Frame, PROTOCOL_VERSION, Pulled, server::gateway_service_server::GatewayService, v1,
+};
 use futures::Stream;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -32,9 +34,6 @@ use crate::{
     publish::Desk,
     registry::Registry,
 };
-
-/// Version of the protocol within v1.
-const PROTOCOL_VERSION: u32 = 1;
 
 /// Messages handed to the transport and not taken by it yet. One: what waits here
 /// has its deadlines running.

@@ -6,6 +6,7 @@
 
 mod kafka;
 mod listener;
+mod reflection;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,9 +20,10 @@ use crate::{
     broker::{self, Producer},
     config::{Config, Listen, Shutdown},
     consumer::{Budget, Handle, Input},
+    health::Health,
     publish::{self, Desk},
     registry::{Closing, Registry},
-    session::{Gate, Service},
+    session::{Gate, PullLimits, Service},
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -77,6 +79,7 @@ pub struct Gateway {
     gate: Gate,
     registry: Registry,
     desk: Desk,
+    health: Health,
 }
 
 impl Gateway {
@@ -114,6 +117,7 @@ impl Gateway {
             subscription,
             source,
         })?;
+        let health = Health::begin(&config.clusters, registry.running());
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
@@ -123,6 +127,7 @@ impl Gateway {
             gate: Gate::default(),
             registry,
             desk,
+            health,
         })
     }
 
@@ -157,12 +162,23 @@ impl Gateway {
             gate,
             registry,
             desk,
+            health,
             address,
         } = self;
         let interval = listen.ping_interval;
-        let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
+        let limits = PullLimits {
+            sessions: listen.max_pull_sessions as usize,
+            idle: listen.pull_idle,
+        };
+        let service = Service::new(
+            registry.clone(),
+            desk.clone(),
+            gate.clone(),
+            interval,
+            limits,
+        );
         let (end_connections, connections_end) = oneshot::channel::<()>();
-        let mut server = serve(&listen, listener, service, connections_end);
+        let mut server = serve(&listen, listener, service, &health, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
@@ -176,6 +192,7 @@ impl Gateway {
             "stopping: refusing new streams, draining for {:?}",
             shutdown.drain
         );
+        health.drain();
         gate.close();
         let Closing {
             subscriptions,
@@ -189,6 +206,7 @@ impl Gateway {
             close_producers(producers, shutdown.close),
             desk.flush(shutdown.close)
         );
+        drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {

@@ -36,6 +36,7 @@ mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
+mod health;
 mod intake;
 mod key_order;
 mod kill;
@@ -46,9 +47,11 @@ mod pub_command;
 mod publish;
 mod publish_rules;
 mod publish_trouble;
+mod pull;
 mod rebalance;
 mod redelivery;
 mod redrive;
+mod reflection;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -73,15 +76,18 @@ fn main() -> ExitCode {
         dead_letter_policy::cases(),
         exactly_once::cases(),
         redrive::cases(),
+        reflection::cases(),
         dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        health::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
         publish_rules::cases(),
         publish_trouble::cases(),
+        pull::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -45,6 +45,9 @@ impl Config {
                     ("keepalive.interval", span(listen.keepalive_interval)),
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),
+                    ("reflection", listen.reflection.to_string()),
+                    ("max_pull_sessions", listen.max_pull_sessions.to_string()),
+                    ("pull_idle", span(listen.pull_idle)),
                 ]),
             ),
             (

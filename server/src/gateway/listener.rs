@@ -12,10 +12,11 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Server, server::TcpIncoming};
 use tower::util::MapResponseLayer;
 
-use super::Error;
+use super::{Error, reflection};
 use crate::{
     admin::Admin,
     config::Listen,
+    health::{self, Health},
     registry::Registry,
     session::{Service, with_reason},
 };
@@ -89,6 +90,7 @@ pub(super) fn serve(
     listen: &Listen,
     listener: TcpListener,
     service: Service,
+    health: &Health,
     end: oneshot::Receiver<()>,
 ) -> Serving {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -100,7 +102,10 @@ pub(super) fn serve(
         .max_concurrent_streams(Some(listen.max_streams))
         .initial_stream_window_size(Some(RECEIVE_WINDOW))
         .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
-        .add_service(service);
+        .add_service(service)
+        .add_service(health::service(health))
+        .add_optional_service(listen.reflection.then(reflection::v1).flatten())
+        .add_optional_service(listen.reflection.then(reflection::v1alpha).flatten());
     tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);

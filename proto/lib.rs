@@ -1,12 +1,14 @@
 //! The ackgate protocol, package `ackgate.v1`: messages, gRPC stubs and the
 //! descriptor set for reflection, all generated from the `.proto` files beside
-//! this one, and the one hand-written type, [`Frame`].
+//! this one, and the hand-written types [`Frame`] and [`Pulled`].
 
 mod bounded;
 mod frame;
+mod pulled;
 
 pub use bounded::{BoundedCodec, BoundedDecoder, Field, MOST_PARTS, Parts};
 pub use frame::{EncodedBatch, Frame, RECORD_TAG};
+pub use pulled::{Pulled, Receipt};
 
 /// Messages and client stubs of package `ackgate.v1`.
 #[allow(
@@ -25,7 +27,8 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/ackgate.v1.rs"));
 }
 
-/// Server stubs of package `ackgate.v1`; `Subscribe` sends [`Frame`]s.
+/// Server stubs of package `ackgate.v1`; `Subscribe` sends [`Frame`]s, and `Pull`
+/// answers with [`Pulled`].
 #[allow(
     missing_docs,
     unused_qualifications,

@@ -8,6 +8,7 @@ mod connections;
 mod descriptors;
 mod kafka;
 mod listener;
+mod reflection;
 mod web;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
@@ -16,12 +17,13 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{bind, local_addr, note_end, serve, serve_operators},
+    listener::{Served, bind, local_addr, note_end, serve, serve_operators},
 };
 use crate::{
     broker::{self, Producer},
     config::{Config, Listen, Shutdown},
     consumer::{Budget, Handle, Input},
+    health::Health,
     publish::{self, Desk},
     registry::{Closing, Registry},
     session::{Gate, Service},
@@ -77,6 +79,7 @@ pub struct Gateway {
     gate: Gate,
     registry: Registry,
     desk: Desk,
+    health: Health,
 }
 
 impl Gateway {
@@ -114,6 +117,7 @@ impl Gateway {
             subscription,
             source,
         })?;
+        let health = Health::begin(&config.clusters, registry.running());
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
@@ -123,6 +127,7 @@ impl Gateway {
             gate: Gate::default(),
             registry,
             desk,
+            health,
         })
     }
 
@@ -157,13 +162,19 @@ impl Gateway {
             gate,
             registry,
             desk,
+            health,
             address,
         } = self;
         descriptors::raise(listen.max_connections);
         let interval = listen.ping_interval;
         let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
         let (end_connections, connections_end) = oneshot::channel::<()>();
-        let mut server = serve(&listen, listener, service, shutdown.drain, connections_end);
+        let served = Served {
+            service,
+            health: &health,
+            grace: shutdown.drain,
+        };
+        let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
@@ -180,6 +191,7 @@ impl Gateway {
             "stopping: refusing new streams, draining for {:?}",
             shutdown.drain
         );
+        health.drain();
         gate.close();
         let Closing {
             subscriptions,
@@ -193,6 +205,7 @@ impl Gateway {
             close_producers(producers, shutdown.close),
             desk.flush(shutdown.close)
         );
+        drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {

@@ -36,6 +36,7 @@ mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
+mod health;
 mod intake;
 mod key_order;
 mod kill;
@@ -49,6 +50,7 @@ mod publish_trouble;
 mod rebalance;
 mod redelivery;
 mod redrive;
+mod reflection;
 mod rolling;
 mod sessions;
 mod shutdown;
@@ -74,9 +76,11 @@ fn main() -> ExitCode {
         dead_letter_policy::cases(),
         exactly_once::cases(),
         redrive::cases(),
+        reflection::cases(),
         dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        health::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),

@@ -53,6 +53,7 @@ impl Config {
                     ("keepalive.interval", span(listen.keepalive_interval)),
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),
+                    ("reflection", listen.reflection.to_string()),
                 ]),
             ),
             (

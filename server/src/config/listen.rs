@@ -25,6 +25,8 @@ pub struct Listen {
     pub keepalive_timeout: Duration,
     /// Application pings on quiet streams.
     pub ping_interval: Duration,
+    /// Serves the protocol's descriptors to tools that ask for them.
+    pub reflection: bool,
 }
 
 /// How a graceful stop goes.

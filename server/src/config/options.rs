@@ -135,6 +135,8 @@ options! {
         Need::Default("\"10s\""), "Time for their answer, then the connection is closed.";
     LISTEN_PING_INTERVAL = "listen.ping_interval", millis(SECOND, 10 * MINUTE),
         Need::Default("\"15s\""), "`Ping` messages on quiet streams.";
+    LISTEN_REFLECTION = "listen.reflection", Kind::Flag, Need::Default("true"),
+        "Tells tools that ask (`grpcurl`, `evans`) what the services and messages are.";
 
     ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
         "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`): a loopback address. \

@@ -68,6 +68,7 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let connections = reader.read(&options::LISTEN_MAX_CONNECTIONS, "", value::small);
     let age = reader.read(&options::LISTEN_MAX_CONNECTION_AGE, "", value::duration);
     let web = web_parse::web(reader);
+    let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
     let (address, insecure) = (address?, insecure?);
     if !address.ip().is_loopback() && !insecure {
         reader.refuse(
@@ -91,6 +92,7 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
         keepalive_interval: interval?,
         keepalive_timeout: timeout?,
         ping_interval: ping?,
+        reflection: reflection?,
     })
 }
 

@@ -342,6 +342,16 @@ impl Handle {
         self.state.borrow().clone()
     }
 
+    /// Resolves when the subscription is not as [`Self::state`] last told.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// The driver is gone: nothing changes any more.
+    pub async fn changed(&mut self) -> Result<(), Stopped> {
+        self.state.changed().await.map_err(|_gone| Stopped)
+    }
+
     /// What became of records so far without a subscriber's doing.
     #[must_use]
     pub fn counts(&self) -> Counts {

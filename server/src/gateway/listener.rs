@@ -18,11 +18,12 @@ use tower::util::MapResponseLayer;
 use super::{
     Error,
     connections::{self, Limits, Serving},
-    web,
+    reflection, web,
 };
 use crate::{
     admin::Admin,
     config::Listen,
+    health::{self, Health},
     registry::Registry,
     session::{Service, with_reason},
 };
@@ -93,12 +94,44 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Serves until `end`. A stream on a connection that is too old has `grace` to end.
+/// What subscribers and publishers are served with.
+#[derive(Debug)]
+pub(super) struct Served<'a> {
+    pub(super) service: Service,
+    pub(super) health: &'a Health,
+    /// Time for a stream to end whose connection is too old.
+    pub(super) grace: Duration,
+}
+
+/// Everything that can be called here, and what every call passes.
+fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
+    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let mut services = Routes::builder();
+    services
+        .add_service(service)
+        .add_service(health::service(health));
+    if listen.reflection {
+        if let Some(v1) = reflection::v1() {
+            services.add_service(v1);
+        }
+        if let Some(v1alpha) = reflection::v1alpha() {
+            services.add_service(v1alpha);
+        }
+    }
+    let router = services.routes().into_axum_router();
+    let routes = Routes::from(router.layer(MapResponseLayer::new(with_reason)));
+    if listen.grpc_web {
+        web::over(routes, &listen.web_origins)
+    } else {
+        routes
+    }
+}
+
+/// Serves until `end`.
 pub(super) fn serve(
     listen: &Listen,
     listener: TcpListener,
-    service: Service,
-    grace: Duration,
+    served: Served<'_>,
     end: oneshot::Receiver<()>,
 ) -> JoinHandle<()> {
     let incoming = TcpIncoming::from(listener)
@@ -107,12 +140,11 @@ pub(super) fn serve(
         .with_keepalive(Some(listen.keepalive_interval))
         .with_keepalive_interval(Some(listen.keepalive_timeout))
         .with_keepalive_retries(Some(KEEPALIVE_TRIES));
-    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
-    let routes = Routes::new(service).into_axum_router();
-    let mut routes = Routes::from(routes.layer(MapResponseLayer::new(with_reason)));
-    if listen.grpc_web {
-        routes = web::over(routes, &listen.web_origins);
-    }
+    let Served {
+        service,
+        health,
+        grace,
+    } = served;
     let server = Server::builder()
         .accept_http1(listen.grpc_web)
         .http2_keepalive_interval(Some(listen.keepalive_interval))
@@ -125,7 +157,10 @@ pub(super) fn serve(
         grace,
         connections: listen.max_connections,
     };
-    let serving = Serving { server, routes };
+    let serving = Serving {
+        server,
+        routes: routes(listen, service, health),
+    };
     tokio::spawn(connections::run(incoming, serving, limits, async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ackgate_proto::{Frame, server::gateway_service_server::GatewayService, v1};
+use ackgate_proto::{Frame, Pulled, server::gateway_service_server::GatewayService, v1};
 use futures::Stream;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -166,6 +166,24 @@ impl GatewayService for Service {
         }
         let batch = publish::batch(&self.shared.desk, request.into_inner());
         batch.await.map(Response::new)
+    }
+
+    async fn pull(&self, _request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
+        Err(Status::unimplemented("this gateway serves streams only"))
+    }
+
+    async fn settle(
+        &self,
+        _request: Request<v1::SettleRequest>,
+    ) -> Result<Response<v1::SettleResponse>, Status> {
+        Err(Status::unimplemented("this gateway serves streams only"))
+    }
+
+    async fn extend(
+        &self,
+        _request: Request<v1::ExtendRequest>,
+    ) -> Result<Response<v1::ExtendResponse>, Status> {
+        Err(Status::unimplemented("this gateway serves streams only"))
     }
 
     async fn subscribe(

@@ -27,6 +27,8 @@ pub enum Reason {
     EmptyRequest,
     /// No subscription of this name.
     UnknownSubscription,
+    /// A question about the health of a service that is not here.
+    UnknownHealthService,
     /// An option of `Open` contradicts what the running subscription has.
     OptionsContradict,
     /// A credit above the limits.
@@ -95,13 +97,14 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
         Self::OpenInvalid,
         Self::EmptyRequest,
         Self::UnknownSubscription,
+        Self::UnknownHealthService,
         Self::OptionsContradict,
         Self::CreditOutOfRange,
         Self::TooManyVerdicts,
@@ -146,6 +149,7 @@ impl Reason {
             Self::OpenInvalid => "OPEN_INVALID",
             Self::EmptyRequest => "EMPTY_REQUEST",
             Self::UnknownSubscription => "UNKNOWN_SUBSCRIPTION",
+            Self::UnknownHealthService => "UNKNOWN_HEALTH_SERVICE",
             Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::CreditOutOfRange => "CREDIT_OUT_OF_RANGE",
             Self::TooManyVerdicts => "TOO_MANY_VERDICTS",
@@ -202,7 +206,9 @@ impl Reason {
             | Self::SettingsRefused => Code::FailedPrecondition,
             Self::AdHocOff | Self::AdHocDenied | Self::PublishOff => Code::PermissionDenied,
             Self::OpenTimeout => Code::DeadlineExceeded,
-            Self::UnknownSubscription | Self::UnknownCluster => Code::NotFound,
+            Self::UnknownSubscription | Self::UnknownHealthService | Self::UnknownCluster => {
+                Code::NotFound
+            }
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers

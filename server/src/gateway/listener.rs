@@ -94,7 +94,40 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Serves until `end`. A stream on a connection that is too old has `grace` to end.
+/// What subscribers and publishers are served with.
+#[derive(Debug)]
+pub(super) struct Served<'a> {
+    pub(super) service: Service,
+    pub(super) health: &'a Health,
+    /// Time for a stream to end whose connection is too old.
+    pub(super) grace: Duration,
+}
+
+/// Everything that can be called here, and what every call passes.
+fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
+    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let mut services = Routes::builder();
+    services
+        .add_service(service)
+        .add_service(health::service(health));
+    if listen.reflection {
+        if let Some(v1) = reflection::v1() {
+            services.add_service(v1);
+        }
+        if let Some(v1alpha) = reflection::v1alpha() {
+            services.add_service(v1alpha);
+        }
+    }
+    let router = services.routes().into_axum_router();
+    let routes = Routes::from(router.layer(MapResponseLayer::new(with_reason)));
+    if listen.grpc_web {
+        web::over(routes, &listen.web_origins)
+    } else {
+        routes
+    }
+}
+
+/// Serves until `end`.
 pub(super) fn serve(
     listen: &Listen,
     listener: TcpListener,
@@ -133,7 +166,10 @@ pub(super) fn serve(
         grace,
         connections: listen.max_connections,
     };
-    let serving = Serving { server, routes };
+    let serving = Serving {
+        server,
+        routes: routes(listen, service, health),
+    };
     tokio::spawn(connections::run(incoming, serving, limits, async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);

@@ -127,6 +127,22 @@ impl Error {
         }
     }
 
+    /// Returns the gRPC code of the gateway's answer, or of whatever answered in its place.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::GaveUp { last, .. } => last.code(),
+            Self::Option { .. }
+            | Self::Unreachable { .. }
+            | Self::Ended
+            | Self::Silent(_)
+            | Self::NotOpened(_)
+            | Self::Protocol(_)
+            | Self::NotClosed(_) => None,
+        }
+    }
+
     /// Returns the least time to wait that the gateway asked for.
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         if let Self::Status { retry_after, .. } = self {
@@ -171,7 +187,7 @@ impl From<Status> for Error {
 }
 
 /// The error and its causes in one line.
-fn chain(error: &dyn StdError) -> String {
+pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

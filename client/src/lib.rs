@@ -161,6 +161,7 @@ mod batch;
 mod delivery;
 mod durable;
 mod error;
+mod event;
 mod held;
 mod lane_event;
 mod lease;
@@ -176,12 +177,14 @@ mod shape;
 mod stats;
 mod subscriber;
 mod tries;
+mod worker;
 mod writer;
 
 pub use batch::Batch;
 pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};
 pub use error::Error;
+pub use event::{DrainReason, Event, Verdict};
 pub use lease::{Lease, LeaseVerdict};
 pub use options::{Builder, Confirm};
 pub use publisher::{
@@ -194,3 +197,4 @@ pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptio
 pub use stats::{Problem, ProblemKind, Stats};
 pub use subscriber::Subscriber;
 pub use tonic::Code;
+pub use worker::{HandlerError, Message, WorkSummary, Worker};

@@ -64,14 +64,19 @@ pub(crate) fn endpoint(
     windows: (u32, u32),
     keepalive: (Duration, Duration),
 ) -> Result<Endpoint, Error> {
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| Error::Option {
+    let uri = if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    let endpoint = Endpoint::from_shared(uri).map_err(|error| Error::Option {
         option: "address",
         problem: error.to_string(),
     })?;
     check(
         endpoint.uri().host().is_some(),
         "address",
-        "a URI such as http://host:7654",
+        "HOST:PORT, or a URI such as http://host:7654",
     )?;
     Ok(endpoint
         .connect_timeout(connect_timeout)

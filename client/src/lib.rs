@@ -168,6 +168,8 @@ mod settler;
 mod shape;
 mod stats;
 mod subscriber;
+mod tls;
+mod token;
 mod tries;
 mod writer;
 
@@ -184,4 +186,5 @@ pub use record::{Record, TimestampType};
 pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};
 pub use subscriber::Subscriber;
+pub use tls::Tls;
 pub use tonic::Code;

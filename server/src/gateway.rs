@@ -170,6 +170,7 @@ impl Gateway {
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, &health, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
+        listener::tell(&listen);
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");

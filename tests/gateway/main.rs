@@ -52,6 +52,7 @@ mod redelivery;
 mod redrive;
 mod reflection;
 mod rolling;
+mod secure;
 mod sessions;
 mod shutdown;
 mod tools;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         log::cases(),
         lanes::cases(),
         rolling::cases(),
+        secure::cases(),
         tools::cases(),
         pub_command::cases(),
     ];

@@ -6,7 +6,8 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, Subscription, ad_hoc_parse, address, admin, checks,
+    Cluster, Config, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse, address,
+    admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -66,20 +67,25 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let timeout = reader.read(&options::LISTEN_KEEPALIVE_TIMEOUT, "", value::duration);
     let ping = reader.read(&options::LISTEN_PING_INTERVAL, "", value::duration);
     let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
-    let (address, insecure) = (address?, insecure?);
-    if !address.ip().is_loopback() && !insecure {
+    let access = access_parse::access(reader);
+    let (address, insecure, access) = (address?, insecure?, access?);
+    let open = access.tls.is_none() && access.tokens.is_none();
+    if !address.ip().is_loopback() && open && !insecure {
         reader.refuse(
             &options::LISTEN_ADDRESS,
             "",
-            "is open to the network without TLS: anyone who reaches it can read the topics and \
-             acknowledge their records; use a loopback address such as 127.0.0.1:7654, or set \
-             listen.insecure = true if the network itself is trusted",
+            "is open to the network without TLS or tokens: anyone who reaches it can read the \
+             topics and acknowledge their records; use a loopback address such as \
+             127.0.0.1:7654, set listen.tls and listen.tokens_file, or set listen.insecure = true \
+             if the network itself is trusted",
         );
         return None;
     }
     Some(Listen {
         address,
         insecure,
+        tls: access.tls,
+        tokens: access.tokens,
         max_streams: max_streams?,
         keepalive_interval: interval?,
         keepalive_timeout: timeout?,

@@ -14,6 +14,7 @@ use tower::util::MapResponseLayer;
 
 use super::{Error, reflection};
 use crate::{
+    access::{Guard, Tls, Tokens, secured},
     admin::Admin,
     config::Listen,
     health::{self, Health},
@@ -84,6 +85,24 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Says in the log who can reach the listener, and how.
+pub(super) fn tell(listen: &Listen) {
+    let tls = match &listen.tls {
+        None => "off",
+        Some(_) => "on",
+    };
+    let client_certificates = match &listen.tls {
+        Some(tls) if tls.wants_client_certificates() => "required",
+        Some(_) | None => "not required",
+    };
+    let days_left = listen.tls.as_ref().map(Tls::days_left);
+    let tokens = listen.tokens.as_ref().map_or(0, Tokens::count);
+    tracing::info!(tls, client_certificates, days_left, tokens, "access");
+    for warning in listen.warnings() {
+        tracing::warn!("{warning}");
+    }
+}
+
 pub(super) type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
 
 pub(super) fn serve(
@@ -93,10 +112,10 @@ pub(super) fn serve(
     health: &Health,
     end: oneshot::Receiver<()>,
 ) -> Serving {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
     let router = Server::builder()
         .layer(MapResponseLayer::new(with_reason))
+        .layer(Guard(listen.tokens.clone()))
         .http2_keepalive_interval(Some(listen.keepalive_interval))
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))
@@ -106,10 +125,20 @@ pub(super) fn serve(
         .add_service(health::service(health))
         .add_optional_service(listen.reflection.then(reflection::v1).flatten())
         .add_optional_service(listen.reflection.then(reflection::v1alpha).flatten());
-    tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
+    let end = async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);
-    }))
+    };
+    match &listen.tls {
+        None => {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            tokio::spawn(router.serve_with_incoming_shutdown(incoming, end))
+        }
+        Some(tls) => {
+            let incoming = secured(listener, tls.clone());
+            tokio::spawn(router.serve_with_incoming_shutdown(incoming, end))
+        }
+    }
 }
 
 pub(super) fn flatten(

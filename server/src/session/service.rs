@@ -15,6 +15,7 @@ use futures::Stream;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument as _;
 
 use super::{
     convert,
@@ -23,6 +24,7 @@ use super::{
     publish, reader, writer,
 };
 use crate::{
+    access,
     consumer::{Accepted, Attach, Handle, Input, OUTBOX, Session},
     publish::Desk,
     registry::{Lease, Registry},
@@ -143,12 +145,14 @@ impl GatewayService for Service {
         }
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
+        let span = access::span(&request);
+        let stream_of = async move {
             let outcome = publish::run(&shared.desk, request.into_inner(), &transport).await;
             tracing::debug!(?outcome, "a publisher's stream ends");
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(stream_of.instrument(span));
         Ok(Response::new(stream))
     }
 
@@ -159,8 +163,9 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        let span = access::span(&request);
         let batch = publish::batch(&self.shared.desk, request.into_inner());
-        batch.await.map(Response::new)
+        batch.instrument(span).await.map(Response::new)
     }
 
     async fn pull(&self, _request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
@@ -190,12 +195,14 @@ impl GatewayService for Service {
         }
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
+        let span = access::span(&request);
         // Headers go out now; the first message is awaited by the session.
-        tokio::spawn(async move {
+        let session = async move {
             let outcome = shared.session(request.into_inner(), &transport).await;
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(session.instrument(span));
         Ok(Response::new(stream))
     }
 }

@@ -89,11 +89,15 @@ pub enum Reason {
     MessageTooLarge,
     /// The gateway stops.
     ShuttingDown,
+    /// A call without a token, where one is needed.
+    TokenMissing,
+    /// A token that is none of the gateway's.
+    TokenUnknown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -131,6 +135,8 @@ impl Reason {
         Self::RecordsOutOfRange,
         Self::MessageTooLarge,
         Self::ShuttingDown,
+        Self::TokenMissing,
+        Self::TokenUnknown,
     ];
 
     /// The stable code.
@@ -174,6 +180,8 @@ impl Reason {
             Self::RecordsOutOfRange => "RECORDS_OUT_OF_RANGE",
             Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
             Self::ShuttingDown => "SHUTTING_DOWN",
+            Self::TokenMissing => "TOKEN_MISSING",
+            Self::TokenUnknown => "TOKEN_UNKNOWN",
         }
     }
 
@@ -211,6 +219,7 @@ impl Reason {
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded => Code::Aborted,
             Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
+            Self::TokenMissing | Self::TokenUnknown => Code::Unauthenticated,
         }
     }
 

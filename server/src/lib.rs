@@ -5,6 +5,7 @@
 //! The way in is shorter: [`session`] takes a record from a publisher, [`publish`] keeps
 //! its answer in order, [`broker`] writes it.
 
+pub mod access;
 pub mod admin;
 pub mod broker;
 pub mod cli;
@@ -14,6 +15,7 @@ pub mod fail;
 pub mod filter;
 pub mod gateway;
 pub mod headers;
+mod health;
 pub mod publish;
 mod readiness;
 pub mod registry;

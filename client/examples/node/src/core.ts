@@ -9,6 +9,7 @@ import { type GatewayError, ProtocolError, StreamEnded } from "./errors.js";
 import { Counters, type Observer, problemKind } from "./events.js";
 import {
   type Drain,
+  DrainReason,
   LaneEventKind,
   type Opened,
   ResumeResult,
@@ -225,7 +226,6 @@ export class Core {
 }
 
 /** Why the gateway asks for the end; empty if it does not say. */
-function reason(drain: Drain): string {
-  const { reason } = drain as Drain & { reason?: number };
-  return reason === 1 ? "GATEWAY_STOPS" : reason === 2 ? "CONNECTION_AGE" : "";
+function reason({ reason }: Drain): string {
+  return reason === DrainReason.UNSPECIFIED ? "" : (DrainReason[reason] ?? "");
 }

@@ -42,7 +42,7 @@ class Running:
     def _guard(self, target: Callable[[], None]) -> None:
         try:
             target()
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
+        except BaseException as error:  # the test looks at it
             self.error = error
 
     def _threads(self) -> None:
@@ -65,8 +65,7 @@ class Running:
         async def handle(delivery: Delivery) -> None:
             work = self._handler(delivery) or 0.0
             if isinstance(work, threading.Event):
-                while not work.is_set():
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(work.wait, DEADLINE)
             else:
                 await asyncio.sleep(work)
 

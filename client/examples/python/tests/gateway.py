@@ -110,7 +110,7 @@ class Stream:
         try:
             for request in requests:
                 self.requests.put(request)
-        except Exception:  # noqa: BLE001, S110 - the call is over
+        except Exception:  # noqa: S110 - the call is over
             pass
         self.requests.put(None)
         # Also where the subscriber hung up: the thread of this stream ends.

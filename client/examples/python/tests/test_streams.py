@@ -227,7 +227,8 @@ def test_a_gateway_that_never_opens_is_left(gateway, run):
 
 
 def test_beats_and_extends_while_it_works(gateway, run):
-    run(lambda _: 30.0)
+    go_on = threading.Event()
+    run(lambda _: go_on)
     stream = gateway.next()
     stream.next("open")
     opened = gateway_pb2.Opened(session="s", subscriber_id="me")
@@ -241,6 +242,7 @@ def test_beats_and_extends_while_it_works(gateway, run):
         assert extend.by.ToMilliseconds() == 300
         spans = [(one.first_offset, one.last_offset) for one in extend.extensions]
         assert spans == [(1, 2)]
+    go_on.set()
 
 
 def test_stop_gives_back_what_was_not_begun(gateway, run):

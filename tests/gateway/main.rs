@@ -57,6 +57,7 @@ mod sessions;
 mod shutdown;
 mod tools;
 mod verdicts;
+mod web;
 
 use std::process::ExitCode;
 
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         rolling::cases(),
         tools::cases(),
         pub_command::cases(),
+        web::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

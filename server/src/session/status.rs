@@ -99,11 +99,15 @@ pub enum Reason {
     NotReady,
     /// The gateway stops.
     ShuttingDown,
+    /// The connection is as old as it may become.
+    ConnectionAged,
+    /// A call over gRPC-Web that sends a stream.
+    WebStream,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 44] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -146,6 +150,8 @@ impl Reason {
         Self::TooManyPullSessions,
         Self::NotReady,
         Self::ShuttingDown,
+        Self::ConnectionAged,
+        Self::WebStream,
     ];
 
     /// The stable code.
@@ -194,6 +200,8 @@ impl Reason {
             Self::TooManyPullSessions => "TOO_MANY_PULL_SESSIONS",
             Self::NotReady => "NOT_READY",
             Self::ShuttingDown => "SHUTTING_DOWN",
+            Self::ConnectionAged => "CONNECTION_AGED",
+            Self::WebStream => "WEB_STREAM",
         }
     }
 
@@ -222,9 +230,7 @@ impl Reason {
             Self::UnknownSubscription
             | Self::UnknownHealthService
             | Self::UnknownCluster
-            | Self::PullSessionUnknown => {
-                Code::NotFound
-            }
+            | Self::PullSessionUnknown => Code::NotFound,
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
@@ -235,9 +241,12 @@ impl Reason {
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded | Self::PullInProgress => Code::Aborted,
-            Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving | Self::NotReady => {
-                Code::Unavailable
-            }
+            Self::CommitsStalled
+            | Self::ShuttingDown
+            | Self::ConnectionAged
+            | Self::GroupLeaving
+            | Self::NotReady => Code::Unavailable,
+            Self::WebStream => Code::Unimplemented,
         }
     }
 
@@ -247,7 +256,9 @@ impl Reason {
     pub fn status(self, text: impl Into<String>) -> Status {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        if matches!(self.grpc(), Code::Unavailable) || self == Self::TooManyPullSessions {
+        // Another connection is as good at once.
+        let later = matches!(self.grpc(), Code::Unavailable) && self != Self::ConnectionAged;
+        if later || self == Self::TooManyPullSessions {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         Status::with_error_details(self.grpc(), text, details)

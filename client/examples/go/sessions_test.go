@@ -139,7 +139,8 @@ func TestVerdictsGivenBetweenSessionsAreSentInTheNext(t *testing.T) {
 func TestDrainFinishesAndConnectsAgain(t *testing.T) {
 	gateway := newGateway(t)
 	begun, finish := make(chan struct{}, 1), make(chan struct{})
-	r := start(t, gateway, Options{}, 1, func(_ context.Context, d *Delivery) error {
+	reason := make(chan string, 1)
+	r := start(t, gateway, Options{Trace: &Trace{Drained: func(why string) { reason <- why }}}, 1, func(_ context.Context, d *Delivery) error {
 		begun <- struct{}{}
 		<-finish
 		return nil
@@ -147,7 +148,12 @@ func TestDrainFinishesAndConnectsAgain(t *testing.T) {
 	stream, _ := gateway.accept(t, settings())
 	stream.batch(7, 0)
 	<-begun
-	stream.send(&v1.SubscribeResponse{Response: &v1.SubscribeResponse_Drain{Drain: &v1.Drain{}}})
+	stream.send(&v1.SubscribeResponse{Response: &v1.SubscribeResponse_Drain{Drain: &v1.Drain{
+		Reason: v1.DrainReason_DRAIN_REASON_CONNECTION_AGE,
+	}}})
+	if why := <-reason; why != "CONNECTION_AGE" {
+		t.Errorf("drained for %q", why)
+	}
 	select {
 	case request := <-stream.requests:
 		t.Fatalf("%v while work goes on", request)

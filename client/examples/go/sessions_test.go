@@ -104,24 +104,26 @@ func TestBrokenStreamIsGoneOnWith(t *testing.T) {
 
 func TestVerdictsGivenBetweenSessionsAreSentInTheNext(t *testing.T) {
 	gateway := newGateway(t)
-	begun, finish := make(chan struct{}, 1), make(chan struct{})
+	begun, finish := make(chan struct{}, 2), make(chan struct{})
 	away := make(chan struct{}, 10)
+	var told problems
 	r := start(t, gateway, Options{
-		FirstBackoff: 200 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
-		Trace: &Trace{Disconnected: func(*Error, time.Duration) { away <- struct{}{} }},
-	}, 1, func(context.Context, *Delivery) error {
+		FirstBackoff: 500 * time.Millisecond, MaxBackoff: 500 * time.Millisecond,
+		Trace: &Trace{Problem: told.note, Disconnected: func(*Error, time.Duration) { away <- struct{}{} }},
+	}, 2, func(context.Context, *Delivery) error {
 		begun <- struct{}{}
 		<-finish
 		return nil
 	})
 	stream, _ := gateway.accept(t, settings())
-	stream.batch(7, 0)
+	stream.batch(7, 0, 1)
+	<-begun
 	<-begun
 	stream.ended <- status.Error(codes.Unavailable, "the line is cut")
 	<-away
 	close(finish)
 	next := gateway.next(t)
-	if held := next.receive().GetOpen().GetResume().GetHeld(); len(held) != 1 {
+	if held := next.receive().GetOpen().GetResume().GetHeld(); len(held) != 1 || held[0].GetLastOffset() != 1 {
 		t.Fatalf("held %v", held)
 	}
 	next.send(&v1.SubscribeResponse{Response: &v1.SubscribeResponse_Opened{Opened: &v1.Opened{
@@ -131,6 +133,8 @@ func TestVerdictsGivenBetweenSessionsAreSentInTheNext(t *testing.T) {
 	if verdict := next.verdicts(1)[0]; verdict.GetLane() != 3 || verdict.GetOutcome() != v1.Outcome_OUTCOME_ACKED {
 		t.Fatalf("%v", verdict)
 	}
+	want := Problem{Topic: "orders", FirstOffset: 1, LastOffset: 1, Kind: Lost}
+	eventually(t, func() bool { return slices.Equal(told.snapshot(), []Problem{want}) }, func() string { return fmt.Sprint(told.snapshot()) })
 	r.stop()
 	next.goodbye()
 	wantEnd(t, r, nil)

@@ -94,15 +94,6 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// What subscribers and publishers are served with.
-#[derive(Debug)]
-pub(super) struct Served<'a> {
-    pub(super) service: Service,
-    pub(super) health: &'a Health,
-    /// Time for a stream to end whose connection is too old.
-    pub(super) grace: Duration,
-}
-
 /// Everything that can be called here, and what every call passes.
 fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
     let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
@@ -110,13 +101,10 @@ fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
     services
         .add_service(service)
         .add_service(health::service(health));
-    if listen.reflection {
-        if let Some(v1) = reflection::v1() {
-            services.add_service(v1);
-        }
-        if let Some(v1alpha) = reflection::v1alpha() {
-            services.add_service(v1alpha);
-        }
+    if listen.reflection
+        && let Some((v1, v1alpha)) = reflection::v1().zip(reflection::v1alpha())
+    {
+        services.add_service(v1).add_service(v1alpha);
     }
     let router = services.routes().into_axum_router();
     let routes = Routes::from(router.layer(MapResponseLayer::new(with_reason)));
@@ -142,18 +130,6 @@ pub(super) fn serve(
         .with_keepalive(Some(listen.keepalive_interval))
         .with_keepalive_interval(Some(listen.keepalive_timeout))
         .with_keepalive_retries(Some(KEEPALIVE_TRIES));
-    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
-    let mut routes = Routes::new(service).add_service(health::service(health));
-    if listen.reflection
-        && let Some((v1, v1alpha)) = reflection::v1().zip(reflection::v1alpha())
-    {
-        routes = routes.add_service(v1).add_service(v1alpha);
-    }
-    let routes = routes.into_axum_router();
-    let mut routes = Routes::from(routes.layer(MapResponseLayer::new(with_reason)));
-    if listen.grpc_web {
-        routes = web::over(routes, &listen.web_origins);
-    }
     let server = Server::builder()
         .accept_http1(listen.grpc_web)
         .http2_keepalive_interval(Some(listen.keepalive_interval))

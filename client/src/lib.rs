@@ -152,18 +152,22 @@
 //! [`retry_unanswered`](PublisherBuilder::retry_unanswered) it can be written twice. Give
 //! records an [idempotency key](Outgoing::idempotency_key) so that readers can tell.
 
+mod addresses;
 mod batch;
 mod delivery;
+mod dial;
 mod durable;
 mod error;
 mod event;
 mod held;
+mod hub;
 mod lane_event;
+mod link;
 mod options;
 mod publisher;
-mod reconnect;
 mod record;
 mod resume;
+mod roll;
 mod session;
 mod settler;
 mod shape;
@@ -173,6 +177,7 @@ mod tries;
 mod worker;
 mod writer;
 
+pub use addresses::Addresses;
 pub use batch::Batch;
 pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};

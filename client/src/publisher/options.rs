@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use ackgate_proto::v1;
-use tonic::transport::Endpoint;
+use tonic::{
+    body::Body,
+    codegen::{Body as HttpBody, Bytes, Service, StdError, http},
+};
 
 use super::{Publisher, ledger::Amount};
 use crate::{
-    Error,
-    options::{check, endpoint, wire_duration},
+    Addresses, Error,
+    dial::{Dialer, Injected, boxed},
+    options::{check, dialer, endpoint, wire_duration},
     tries::Retry,
 };
 
@@ -39,7 +43,8 @@ pub enum Acks {
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct PublisherBuilder {
-    address: String,
+    addresses: Addresses,
+    channel: Option<Injected>,
     cluster: String,
     acks: Acks,
     idempotence: Option<bool>,
@@ -54,9 +59,10 @@ pub struct PublisherBuilder {
 }
 
 impl PublisherBuilder {
-    pub(super) fn new(address: String) -> Self {
+    pub(super) fn new(addresses: Addresses) -> Self {
         Self {
-            address,
+            addresses,
+            channel: None,
             cluster: String::new(),
             acks: Acks::Configured,
             idempotence: None,
@@ -170,6 +176,24 @@ impl PublisherBuilder {
         self
     }
 
+    /// Goes through `channel` instead of connections of its own; see
+    /// [`Builder::channel`](crate::Builder::channel).
+    pub fn channel<S, B>(mut self, channel: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<StdError>,
+        S::Future: Send + 'static,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError>,
+    {
+        self.channel = Some(Injected(boxed(channel)));
+        self
+    }
+
     /// Connects and waits until the gateway has opened the stream, retrying with backoff
     /// as later reconnects do.
     ///
@@ -178,11 +202,11 @@ impl PublisherBuilder {
     /// trying again would not help, and [`Error::GaveUp`] after
     /// [`max_retries`](Self::max_retries).
     pub async fn connect(self) -> Result<Publisher, Error> {
-        let endpoint = self.checked()?;
-        Publisher::start(self, endpoint).await
+        let dialer = self.checked()?;
+        Publisher::start(self, dialer).await
     }
 
-    fn checked(&self) -> Result<Endpoint, Error> {
+    fn checked(&self) -> Result<Dialer, Error> {
         check(
             self.timeout.is_none_or(|it| TIMEOUTS.contains(&it)),
             "timeout",
@@ -206,12 +230,10 @@ impl PublisherBuilder {
             "backoff",
             "the first delay must be above 0 and not above the longest",
         )?;
-        endpoint(
-            &self.address,
-            self.open_timeout,
-            self.windows,
-            self.keepalive,
-        )
+        let timeout = self.open_timeout;
+        dialer(&self.addresses, self.channel.clone(), timeout, |it| {
+            endpoint(it, timeout, self.windows, self.keepalive)
+        })
     }
 
     pub(super) fn open(&self) -> v1::PublishOptions {
@@ -227,10 +249,6 @@ impl PublisherBuilder {
             idempotence: self.idempotence,
             timeout: self.timeout.map(wire_duration),
         }
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.address
     }
 
     pub(super) const fn in_flight(&self) -> Amount {

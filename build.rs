@@ -2,7 +2,8 @@
 //!
 //! Two passes over one descriptor set: messages and client stubs, then server
 //! stubs that send [`Frame`](proto/frame.rs) where the protocol says
-//! `SubscribeResponse`, so that records encoded once go out as they are.
+//! `SubscribeResponse`, and [`Pulled`](proto/pulled.rs) for `PullResponse`, so that records
+//! encoded once go out as they are.
 
 use std::{env, fs, path::PathBuf};
 
@@ -34,6 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .out_dir(server)
         .extern_path(".ackgate.v1", "crate::v1")
         .extern_path(".ackgate.v1.SubscribeResponse", "crate::Frame")
+        .extern_path(".ackgate.v1.PullResponse", "crate::Pulled")
         .compile_fds(set)?;
     Ok(())
 }

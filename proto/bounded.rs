@@ -68,6 +68,19 @@ impl Parts for v1::SubscribeRequest {
     ];
 }
 
+impl Parts for v1::PullRequest {
+    // The topics of `ad_hoc`.
+    const FIELDS: &'static [Field] = &[one(3, &[part(2, &[])])];
+}
+
+impl Parts for v1::SettleRequest {
+    const FIELDS: &'static [Field] = &[part(2, &[])];
+}
+
+impl Parts for v1::ExtendRequest {
+    const FIELDS: &'static [Field] = &[part(2, &[])];
+}
+
 /// The headers of a record.
 const HEADERS: &[Field] = &[part(5, &[])];
 
@@ -226,8 +239,23 @@ mod tests {
             }),
             ..v1::Open::default()
         };
+        let pull = v1::PullRequest {
+            ad_hoc: open.ad_hoc.clone(),
+            ..v1::PullRequest::default()
+        };
+        assert_eq!(parts(&pull), 2);
         let request = Some(v1::subscribe_request::Request::Open(open));
         assert_eq!(parts(&v1::SubscribeRequest { request }), 4 + 2);
+        let settle = v1::SettleRequest {
+            verdicts: vec![v1::Verdict::default(); 5],
+            ..v1::SettleRequest::default()
+        };
+        assert_eq!(parts(&settle), 5);
+        let extend = v1::ExtendRequest {
+            extensions: vec![v1::Extension::default(); 6],
+            ..v1::ExtendRequest::default()
+        };
+        assert_eq!(parts(&extend), 6);
     }
 
     #[test]

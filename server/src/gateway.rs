@@ -4,8 +4,12 @@
 //! **Boundary**: wiring only. Configuration comes in as a value; who asks for the
 //! stop is the caller's affair.
 
+mod connections;
+mod descriptors;
 mod kafka;
 mod listener;
+mod reflection;
+mod web;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,15 +17,16 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{bind, flatten, local_addr, serve, serve_operators},
+    listener::{Served, bind, local_addr, note_end, serve, serve_operators},
 };
 use crate::{
     broker::{self, Producer},
     config::{Config, Listen, Shutdown},
     consumer::{Budget, Handle, Input},
+    health::Health,
     publish::{self, Desk},
     registry::{Closing, Registry},
-    session::{Gate, Service},
+    session::{Gate, PullLimits, Service},
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -60,9 +65,6 @@ pub enum Error {
         /// The library's answer.
         source: broker::Error,
     },
-    /// The listener failed.
-    #[error("the gRPC listener failed: {0}")]
-    Serve(#[from] tonic::transport::Error),
 }
 
 /// A gateway that is bound and not running yet.
@@ -77,6 +79,7 @@ pub struct Gateway {
     gate: Gate,
     registry: Registry,
     desk: Desk,
+    health: Health,
 }
 
 impl Gateway {
@@ -114,6 +117,7 @@ impl Gateway {
             subscription,
             source,
         })?;
+        let health = Health::begin(&config.clusters, registry.running());
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
@@ -123,6 +127,7 @@ impl Gateway {
             gate: Gate::default(),
             registry,
             desk,
+            health,
         })
     }
 
@@ -157,42 +162,48 @@ impl Gateway {
             gate,
             registry,
             desk,
+            health,
             address,
         } = self;
+        descriptors::raise(listen.max_connections);
+        let limits = PullLimits::of(&listen);
         let interval = listen.ping_interval;
-        let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
+        let service = Service::new(
+            registry.clone(),
+            desk.clone(),
+            gate.clone(),
+            interval,
+            limits,
+        );
         let (end_connections, connections_end) = oneshot::channel::<()>();
-        let mut server = serve(&listen, listener, service, connections_end);
+        let mut server = serve(
+            &listen,
+            listener,
+            service,
+            &health,
+            shutdown.drain,
+            connections_end,
+        );
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");
         }
         tokio::select! {
-            ended = &mut server => return flatten(ended),
+            ended = &mut server => {
+                note_end(ended);
+                return Ok(());
+            }
             () = stop => {}
         }
-        tracing::info!(
-            "stopping: refusing new streams, draining for {:?}",
-            shutdown.drain
-        );
+        health.drain();
         gate.close();
-        let Closing {
-            subscriptions,
-            producers,
-        } = registry.close();
-        tokio::join!(
-            stop_drivers(subscriptions, &shutdown),
-            desk.stop(shutdown.drain)
-        );
-        tokio::join!(
-            close_producers(producers, shutdown.close),
-            desk.flush(shutdown.close)
-        );
+        drain(&registry, &desk, &shutdown).await;
+        drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {
-            Ok(ended) => flatten(ended)?,
+            Ok(ended) => note_end(ended),
             Err(_elapsed) => {
                 tracing::warn!("connections still open after the drain are cut");
                 server.abort();
@@ -201,6 +212,26 @@ impl Gateway {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Everything that is out is answered, committed and written, or its time is over.
+async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
+    tracing::info!(
+        "stopping: refusing new streams, draining for {:?}",
+        shutdown.drain
+    );
+    let Closing {
+        subscriptions,
+        producers,
+    } = registry.close();
+    tokio::join!(
+        stop_drivers(subscriptions, shutdown),
+        desk.stop(shutdown.drain)
+    );
+    tokio::join!(
+        close_producers(producers, shutdown.close),
+        desk.flush(shutdown.close)
+    );
 }
 
 /// All drivers drain at the same time and leave their groups.

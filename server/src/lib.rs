@@ -14,6 +14,7 @@ pub mod fail;
 pub mod filter;
 pub mod gateway;
 pub mod headers;
+mod health;
 pub mod publish;
 mod readiness;
 pub mod registry;

@@ -36,6 +36,7 @@ mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
+mod health;
 mod intake;
 mod key_order;
 mod kill;
@@ -46,14 +47,17 @@ mod pub_command;
 mod publish;
 mod publish_rules;
 mod publish_trouble;
+mod pull;
 mod rebalance;
 mod redelivery;
 mod redrive;
+mod reflection;
 mod rolling;
 mod sessions;
 mod shutdown;
 mod tools;
 mod verdicts;
+mod web;
 
 use std::process::ExitCode;
 
@@ -73,15 +77,18 @@ fn main() -> ExitCode {
         dead_letter_policy::cases(),
         exactly_once::cases(),
         redrive::cases(),
+        reflection::cases(),
         dead_letter_topics::cases(),
         rebalance::cases(),
         flow_control::cases(),
+        health::cases(),
         intake::cases(),
         key_order::cases(),
         protocol::cases(),
         publish::cases(),
         publish_rules::cases(),
         publish_trouble::cases(),
+        pull::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),
@@ -93,6 +100,7 @@ fn main() -> ExitCode {
         rolling::cases(),
         tools::cases(),
         pub_command::cases(),
+        web::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -1,6 +1,6 @@
 //! The index of field cases: every case has a test, and the test says so.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use super::{complain, tree};
 
@@ -32,10 +32,16 @@ fn rows() -> Vec<Row> {
     index.lines().filter_map(row).collect()
 }
 
-/// The comment and attribute lines directly above a function.
-fn head<'a>(source: &'a str, test: &str) -> Option<Vec<&'a str>> {
-    let function = format!("fn {test}(");
+/// The comment and attribute lines directly above a function; in Python the line of
+/// documentation below.
+fn head<'a>(file: &str, source: &'a str, test: &str) -> Option<Vec<&'a str>> {
     let lines: Vec<&str> = source.lines().collect();
+    if Path::new(file).extension().is_some_and(|kind| kind == "py") {
+        let function = format!("def {test}(");
+        let at = lines.iter().position(|line| line.starts_with(&function))?;
+        return Some(lines.get(at + 1).copied().into_iter().collect());
+    }
+    let function = format!("fn {test}(");
     let at = lines.iter().position(|line| line.contains(&function))?;
     let above = lines.get(..at)?.iter().rev();
     let is_head = |line: &&&str| {
@@ -55,7 +61,7 @@ fn field_case_has_a_test_that_cites_it() {
             complaints.push(format!("{id}: there is no file {file:?}"));
             continue;
         }
-        match head(&tree::text(file), test) {
+        match head(file, &tree::text(file), test) {
             None => complaints.push(format!("{id}: {file} has no {test:?}")),
             Some(head) => {
                 let cites = |line: &&str| {

@@ -60,7 +60,8 @@ impl Source {
     }
 }
 
-fn root() -> &'static Path {
+/// The root of the tree.
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -82,7 +83,9 @@ pub(crate) fn sources() -> Vec<Source> {
         for entry in fs::read_dir(&folder).expect("a folder of the tree can be read") {
             let path = entry.expect("a folder of the tree can be read").path();
             if path.is_dir() {
-                folders.push(path);
+                if !is_made(&path) {
+                    folders.push(path);
+                }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 found.push(read(&path));
             }
@@ -90,6 +93,12 @@ pub(crate) fn sources() -> Vec<Source> {
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// Whether a folder is what tools of other languages make: nothing of ours lies there.
+fn is_made(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || ["node_modules", "target"].contains(&name.as_ref())
 }
 
 fn read(path: &Path) -> Source {

@@ -5,7 +5,7 @@ use std::{pin::Pin, time::Duration};
 
 use ackgate_client::{NotWritten, Outgoing, Publisher, PublisherBuilder, Receipt, Written};
 use ackgate_proto::{
-    Frame,
+    Frame, Pulled,
     server::gateway_service_server::{GatewayService, GatewayServiceServer},
     v1::{self, publish_request::Request, publish_response::Response},
 };
@@ -70,6 +70,27 @@ impl GatewayService for Service {
         _request: tonic::Request<v1::PublishBatchRequest>,
     ) -> Result<tonic::Response<v1::PublishBatchResponse>, Status> {
         Err(Status::unimplemented("streams only"))
+    }
+
+    async fn pull(
+        &self,
+        _request: tonic::Request<v1::PullRequest>,
+    ) -> Result<tonic::Response<Pulled>, Status> {
+        Err(Status::unimplemented("for publishers only"))
+    }
+
+    async fn settle(
+        &self,
+        _request: tonic::Request<v1::SettleRequest>,
+    ) -> Result<tonic::Response<v1::SettleResponse>, Status> {
+        Err(Status::unimplemented("for publishers only"))
+    }
+
+    async fn extend(
+        &self,
+        _request: tonic::Request<v1::ExtendRequest>,
+    ) -> Result<tonic::Response<v1::ExtendResponse>, Status> {
+        Err(Status::unimplemented("for publishers only"))
     }
 }
 

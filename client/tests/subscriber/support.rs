@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, pin::Pin, time::Duration};
 
 use ackgate_client::{Builder, Delivery, Stats, Subscriber};
 use ackgate_proto::{
-    EncodedBatch, Frame, RECORD_TAG,
+    EncodedBatch, Frame, Pulled, RECORD_TAG,
     server::gateway_service_server::{GatewayService, GatewayServiceServer},
     v1::{self, subscribe_request::Request, subscribe_response::Response},
 };
@@ -57,6 +57,27 @@ impl GatewayService for Service {
         _request: tonic::Request<v1::PublishBatchRequest>,
     ) -> Result<tonic::Response<v1::PublishBatchResponse>, Status> {
         Err(Status::unimplemented("for subscribers only"))
+    }
+
+    async fn pull(
+        &self,
+        _request: tonic::Request<v1::PullRequest>,
+    ) -> Result<tonic::Response<Pulled>, Status> {
+        Err(Status::unimplemented("for subscribers with streams only"))
+    }
+
+    async fn settle(
+        &self,
+        _request: tonic::Request<v1::SettleRequest>,
+    ) -> Result<tonic::Response<v1::SettleResponse>, Status> {
+        Err(Status::unimplemented("for subscribers with streams only"))
+    }
+
+    async fn extend(
+        &self,
+        _request: tonic::Request<v1::ExtendRequest>,
+    ) -> Result<tonic::Response<v1::ExtendResponse>, Status> {
+        Err(Status::unimplemented("for subscribers with streams only"))
     }
 
     async fn subscribe(

@@ -31,6 +31,7 @@ impl Config {
     #[must_use]
     pub fn effective(&self) -> Vec<(String, String)> {
         let listen = &self.listen;
+        let age = listen.max_connection_age;
         let mut parts = vec![
             (
                 "gateway".to_owned(),
@@ -42,9 +43,19 @@ impl Config {
                     ("address", listen.address.to_string()),
                     ("insecure", listen.insecure.to_string()),
                     ("max_streams", listen.max_streams.to_string()),
+                    ("max_connections", listen.max_connections.to_string()),
+                    (
+                        "max_connection_age",
+                        age.map_or_else(|| "none".to_owned(), span),
+                    ),
+                    ("grpc_web", listen.grpc_web.to_string()),
+                    ("web_origins", listen.web_origins.join(",")),
                     ("keepalive.interval", span(listen.keepalive_interval)),
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),
+                    ("reflection", listen.reflection.to_string()),
+                    ("max_pull_sessions", listen.max_pull_sessions.to_string()),
+                    ("pull_idle", span(listen.pull_idle)),
                 ]),
             ),
             (

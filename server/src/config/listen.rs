@@ -11,12 +11,26 @@ pub struct Listen {
     pub insecure: bool,
     /// Streams on one connection.
     pub max_streams: u32,
+    /// Connections at one time.
+    pub max_connections: usize,
+    /// How old a connection may become, more or less.
+    pub max_connection_age: Option<Duration>,
+    /// Whether gRPC-Web is served.
+    pub grpc_web: bool,
+    /// From where pages may call; `*` is anywhere.
+    pub web_origins: Vec<String>,
     /// HTTP/2 pings on quiet connections.
     pub keepalive_interval: Duration,
     /// Time for their answer, then the connection is closed.
     pub keepalive_timeout: Duration,
     /// Application pings on quiet streams.
     pub ping_interval: Duration,
+    /// Serves the protocol's descriptors to tools that ask for them.
+    pub reflection: bool,
+    /// Sessions of subscribers that pull, at a time.
+    pub max_pull_sessions: u32,
+    /// How long one lives on once nothing is out to it and no call is made.
+    pub pull_idle: Duration,
 }
 
 /// How a graceful stop goes.

@@ -55,6 +55,7 @@ mod tests;
 mod tree;
 mod unwritten_parse;
 mod value;
+mod web_parse;
 mod wish;
 
 pub use self::{

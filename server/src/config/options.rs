@@ -116,12 +116,32 @@ options! {
     LISTEN_MAX_STREAMS = "listen.max_streams",
         Kind::Integer { min: 1, max: 100_000, unit: "streams" }, Need::Default("256"),
         "Streams on one connection.";
+    LISTEN_MAX_CONNECTIONS = "listen.max_connections",
+        Kind::Integer { min: 1, max: 1_000_000, unit: "connections" }, Need::Default("10000"),
+        "Connections at one time; those beyond are closed at once.";
+    LISTEN_MAX_CONNECTION_AGE = "listen.max_connection_age", millis(SECOND, YEAR), Need::Optional,
+        "How old a connection may become, a tenth more or less. Then its streams are told `Drain`, \
+         and it ends within `shutdown.drain`. Without it connections live for as long as they can.";
+    LISTEN_GRPC_WEB = "listen.grpc_web", Kind::Flag, Need::Default("false"),
+        "Also serves gRPC-Web, which browsers speak, over HTTP/1.1 and HTTP/2. It carries no \
+         `Subscribe` and no `Publish`.";
+    LISTEN_WEB_ORIGINS = "listen.web_origins",
+        Kind::Texts("origins as \"https://app.example.com\", or \"*\" for any"),
+        Need::Default("[]"),
+        "From where pages may call by gRPC-Web. Others are refused.";
     LISTEN_KEEPALIVE_INTERVAL = "listen.keepalive.interval", millis(SECOND, HOUR),
         Need::Default("\"15s\""), "HTTP/2 pings on quiet connections.";
     LISTEN_KEEPALIVE_TIMEOUT = "listen.keepalive.timeout", millis(SECOND, 5 * MINUTE),
         Need::Default("\"10s\""), "Time for their answer, then the connection is closed.";
     LISTEN_PING_INTERVAL = "listen.ping_interval", millis(SECOND, 10 * MINUTE),
         Need::Default("\"15s\""), "`Ping` messages on quiet streams.";
+    LISTEN_REFLECTION = "listen.reflection", Kind::Flag, Need::Default("true"),
+        "Tells tools that ask (`grpcurl`, `evans`) what the services and messages are.";
+    LISTEN_MAX_PULL_SESSIONS = "listen.max_pull_sessions",
+        Kind::Integer { min: 1, max: 100_000, unit: "sessions" }, Need::Default("1000"),
+        "Sessions of subscribers that pull, at a time.";
+    LISTEN_PULL_IDLE = "listen.pull_idle", millis(SECOND, HOUR), Need::Default("\"60s\""),
+        "How long such a session lives on once nothing is out to it and no call is made.";
 
     ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
         "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`): a loopback address. \

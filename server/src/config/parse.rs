@@ -13,7 +13,7 @@ use super::{
     reader::{Reader, path, problem},
     subscription_parse,
     tree::{Node, Origin},
-    value,
+    value, web_parse,
 };
 
 /// Reads everything.
@@ -65,6 +65,12 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let interval = reader.read(&options::LISTEN_KEEPALIVE_INTERVAL, "", value::duration);
     let timeout = reader.read(&options::LISTEN_KEEPALIVE_TIMEOUT, "", value::duration);
     let ping = reader.read(&options::LISTEN_PING_INTERVAL, "", value::duration);
+    let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
+    let pulls = reader.read(&options::LISTEN_MAX_PULL_SESSIONS, "", value::small);
+    let idle = reader.read(&options::LISTEN_PULL_IDLE, "", value::duration);
+    let connections = reader.read(&options::LISTEN_MAX_CONNECTIONS, "", value::small);
+    let age = reader.read(&options::LISTEN_MAX_CONNECTION_AGE, "", value::duration);
+    let web = web_parse::web(reader);
     let (address, insecure) = (address?, insecure?);
     if !address.ip().is_loopback() && !insecure {
         reader.refuse(
@@ -76,13 +82,21 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
         );
         return None;
     }
+    let (grpc_web, web_origins) = web?;
     Some(Listen {
         address,
         insecure,
         max_streams: max_streams?,
+        max_connections: usize::try_from(connections?).unwrap_or(usize::MAX),
+        max_connection_age: age,
+        grpc_web,
+        web_origins,
         keepalive_interval: interval?,
         keepalive_timeout: timeout?,
         ping_interval: ping?,
+        reflection: reflection?,
+        max_pull_sessions: pulls?,
+        pull_idle: idle?,
     })
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::{
     counts::Counts,
+    draw::{Draw, Drawn},
     opening::{Attach, Opened, Session},
     shown::Shown,
     standstill::{Lanes, Reset},
@@ -93,6 +94,12 @@ pub enum Input {
     Credit(Session, Credit),
     /// It is there.
     Beat(Session),
+    /// It takes some records, and nothing before and after.
+    Draw(Session, Draw),
+    /// It takes no more: what it has got is what it draws.
+    EndDraw(Session),
+    /// It ends, unless anything is out to it.
+    Retire(Session, Departure),
     /// It answers records.
     Settle {
         /// Whose.
@@ -134,6 +141,9 @@ pub enum Input {
         /// The batch's runs.
         ranges: Vec<OffsetRange>,
     },
+    /// Its connection is too old: nothing more goes out to it, and it ends within that
+    /// time.
+    Drain(Session, Duration),
     /// It ends. Last.
     Detach(Session, Departure),
     /// An operator wants to see the subscription.
@@ -247,6 +257,15 @@ pub struct LaneNotice {
     pub detail: String,
 }
 
+/// Why a session is told that it ends soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainReason {
+    /// The gateway stops.
+    GatewayStops,
+    /// Its connection is too old.
+    ConnectionAge,
+}
+
 /// Why the gateway ends a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -266,6 +285,8 @@ pub enum End {
     Superseded,
     /// It kept a lane's window full for too long without a verdict.
     Slow,
+    /// Its connection is too old.
+    ConnectionAged,
 }
 
 /// What a session hears.
@@ -273,6 +294,8 @@ pub enum End {
 pub enum Outbound {
     /// Records.
     Batch(OutboundBatch),
+    /// A draw has ended: its batches came before.
+    Drawn(Drawn),
     /// The answer to `Settle` or `Extend`.
     Settled {
         /// The number of what is answered.
@@ -284,8 +307,8 @@ pub enum Outbound {
     },
     /// News of a lane.
     Lane(LaneNotice),
-    /// The gateway stops soon.
-    Drain(Duration),
+    /// It ends within that time.
+    Drain(Duration, DrainReason),
     /// Nothing follows.
     End(End),
 }
@@ -326,6 +349,16 @@ impl Handle {
     #[must_use]
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// Resolves when the subscription is not as [`Self::state`] last told.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// The driver is gone: nothing changes any more.
+    pub async fn changed(&mut self) -> Result<(), Stopped> {
+        self.state.changed().await.map_err(|_gone| Stopped)
     }
 
     /// What became of records so far without a subscriber's doing.

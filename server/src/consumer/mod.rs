@@ -14,6 +14,7 @@ mod counts;
 mod dead_letter;
 mod dispatch;
 mod drained;
+mod draw;
 mod driver;
 mod durable;
 mod effects;
@@ -26,6 +27,7 @@ mod inputs;
 mod intake;
 mod lanes;
 mod leases;
+mod leaving;
 mod letters;
 mod members;
 mod membership;
@@ -44,13 +46,15 @@ mod told;
 
 pub use budget::Budget;
 pub use counts::Counts;
+pub use draw::{Draw, Drawn};
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
-    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Confirm, Credit, Departure, DrainReason, End, Handle, Input, LaneLabel, LaneNotice,
+    LaneVerdict, NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket,
+    VerdictAnswer,
 };
 pub use intake::Wall;
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub use standstill::{Lanes, Reset, Standstill, Why};
-pub(crate) use subscribers::{ANSWERS, OUTBOX};
+pub(crate) use subscribers::{ANSWERS, HEAD_ROOM, OUTBOX};

@@ -9,13 +9,21 @@ use ackgate_proto::server::{
     admin_service_server::AdminServiceServer, gateway_service_server::GatewayServiceServer,
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::{
+    service::Routes,
+    transport::{Server, server::TcpIncoming},
+};
 use tower::util::MapResponseLayer;
 
-use super::Error;
+use super::{
+    Error,
+    connections::{self, Limits, Serving},
+    reflection, web,
+};
 use crate::{
     admin::Admin,
     config::Listen,
+    health::{self, Health},
     registry::Registry,
     session::{Service, with_reason},
 };
@@ -31,6 +39,9 @@ const RECEIVE_WINDOW: u32 = 1024 * 1024;
 /// not read for a while keeps its window full; with more of them than this on one
 /// connection, the other streams of that connection wait too.
 const WINDOWS: u32 = 32;
+
+/// Signs of life that a system may leave without an answer.
+const KEEPALIVE_TRIES: u32 = 3;
 
 /// The longest an operator's call may take, and how many one connection may have.
 const OPERATORS_WAIT: Duration = Duration::from_secs(30);
@@ -83,38 +94,91 @@ impl Drop for AbortOnDrop {
     }
 }
 
-pub(super) type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
+/// What subscribers and publishers are served with.
+#[derive(Debug)]
+pub(super) struct Served<'a> {
+    pub(super) service: Service,
+    pub(super) health: &'a Health,
+    /// Time for a stream to end whose connection is too old.
+    pub(super) grace: Duration,
+}
 
+/// Everything that can be called here, and what every call passes.
+fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
+    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let mut services = Routes::builder();
+    services
+        .add_service(service)
+        .add_service(health::service(health));
+    if listen.reflection {
+        if let Some(v1) = reflection::v1() {
+            services.add_service(v1);
+        }
+        if let Some(v1alpha) = reflection::v1alpha() {
+            services.add_service(v1alpha);
+        }
+    }
+    let router = services.routes().into_axum_router();
+    let routes = Routes::from(router.layer(MapResponseLayer::new(with_reason)));
+    if listen.grpc_web {
+        web::over(routes, &listen.web_origins)
+    } else {
+        routes
+    }
+}
+
+/// Serves until `end`.
 pub(super) fn serve(
     listen: &Listen,
     listener: TcpListener,
     service: Service,
+    health: &Health,
+    grace: Duration,
     end: oneshot::Receiver<()>,
-) -> Serving {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+) -> JoinHandle<()> {
+    let incoming = TcpIncoming::from(listener)
+        .with_nodelay(Some(true))
+        // Peers that speak HTTP/1 answer no pings.
+        .with_keepalive(Some(listen.keepalive_interval))
+        .with_keepalive_interval(Some(listen.keepalive_timeout))
+        .with_keepalive_retries(Some(KEEPALIVE_TRIES));
     let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
-    let router = Server::builder()
-        .layer(MapResponseLayer::new(with_reason))
+    let mut routes = Routes::new(service).add_service(health::service(health));
+    if listen.reflection
+        && let Some((v1, v1alpha)) = reflection::v1().zip(reflection::v1alpha())
+    {
+        routes = routes.add_service(v1).add_service(v1alpha);
+    }
+    let routes = routes.into_axum_router();
+    let mut routes = Routes::from(routes.layer(MapResponseLayer::new(with_reason)));
+    if listen.grpc_web {
+        routes = web::over(routes, &listen.web_origins);
+    }
+    let server = Server::builder()
+        .accept_http1(listen.grpc_web)
         .http2_keepalive_interval(Some(listen.keepalive_interval))
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))
         .initial_stream_window_size(Some(RECEIVE_WINDOW))
-        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
-        .add_service(service);
-    tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
+        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW));
+    let limits = Limits {
+        age: listen.max_connection_age,
+        grace,
+        connections: listen.max_connections,
+    };
+    let serving = Serving {
+        server,
+        routes: routes(listen, service, health),
+    };
+    tokio::spawn(connections::run(incoming, serving, limits, async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);
     }))
 }
 
-pub(super) fn flatten(
-    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
-) -> Result<(), Error> {
-    match ended {
-        Ok(result) => Ok(result?),
-        Err(_panicked) => {
-            tracing::error!("the listener's task panicked");
-            Ok(())
-        }
+/// Says so if the listener's task has not ended by itself.
+pub(super) fn note_end(ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err() {
+        tracing::error!("the listener's task panicked");
     }
 }

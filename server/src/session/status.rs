@@ -27,6 +27,8 @@ pub enum Reason {
     EmptyRequest,
     /// No subscription of this name.
     UnknownSubscription,
+    /// A question about the health of a service that is not here.
+    UnknownHealthService,
     /// An option of `Open` contradicts what the running subscription has.
     OptionsContradict,
     /// A credit above the limits.
@@ -85,19 +87,34 @@ pub enum Reason {
     RecordsOutOfRange,
     /// A message larger than the gateway reads.
     MessageTooLarge,
+    /// A field of a call without a stream is out of range.
+    PullInvalid,
+    /// No such session here.
+    PullSessionUnknown,
+    /// The session has such a call already.
+    PullInProgress,
+    /// As many sessions without a stream as are allowed.
+    TooManyPullSessions,
+    /// Whether there are records could not be seen in time.
+    NotReady,
     /// The gateway stops.
     ShuttingDown,
+    /// The connection is as old as it may become.
+    ConnectionAged,
+    /// A call over gRPC-Web that sends a stream.
+    WebStream,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 44] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
         Self::OpenInvalid,
         Self::EmptyRequest,
         Self::UnknownSubscription,
+        Self::UnknownHealthService,
         Self::OptionsContradict,
         Self::CreditOutOfRange,
         Self::TooManyVerdicts,
@@ -127,7 +144,14 @@ impl Reason {
         Self::ClusterAmbiguous,
         Self::RecordsOutOfRange,
         Self::MessageTooLarge,
+        Self::PullInvalid,
+        Self::PullSessionUnknown,
+        Self::PullInProgress,
+        Self::TooManyPullSessions,
+        Self::NotReady,
         Self::ShuttingDown,
+        Self::ConnectionAged,
+        Self::WebStream,
     ];
 
     /// The stable code.
@@ -140,6 +164,7 @@ impl Reason {
             Self::OpenInvalid => "OPEN_INVALID",
             Self::EmptyRequest => "EMPTY_REQUEST",
             Self::UnknownSubscription => "UNKNOWN_SUBSCRIPTION",
+            Self::UnknownHealthService => "UNKNOWN_HEALTH_SERVICE",
             Self::OptionsContradict => "OPTIONS_CONTRADICT",
             Self::CreditOutOfRange => "CREDIT_OUT_OF_RANGE",
             Self::TooManyVerdicts => "TOO_MANY_VERDICTS",
@@ -169,7 +194,14 @@ impl Reason {
             Self::ClusterAmbiguous => "CLUSTER_AMBIGUOUS",
             Self::RecordsOutOfRange => "RECORDS_OUT_OF_RANGE",
             Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
+            Self::PullInvalid => "PULL_INVALID",
+            Self::PullSessionUnknown => "PULL_SESSION_UNKNOWN",
+            Self::PullInProgress => "PULL_IN_PROGRESS",
+            Self::TooManyPullSessions => "TOO_MANY_PULL_SESSIONS",
+            Self::NotReady => "NOT_READY",
             Self::ShuttingDown => "SHUTTING_DOWN",
+            Self::ConnectionAged => "CONNECTION_AGED",
+            Self::WebStream => "WEB_STREAM",
         }
     }
 
@@ -187,24 +219,34 @@ impl Reason {
             | Self::OptionsInvalid
             | Self::ClusterAmbiguous
             | Self::RecordsOutOfRange
-            | Self::MessageTooLarge => Code::InvalidArgument,
+            | Self::MessageTooLarge
+            | Self::PullInvalid => Code::InvalidArgument,
             Self::AlreadyOpen
             | Self::GroupTaken
             | Self::OptionsContradict
             | Self::SettingsRefused => Code::FailedPrecondition,
             Self::AdHocOff | Self::AdHocDenied | Self::PublishOff => Code::PermissionDenied,
             Self::OpenTimeout => Code::DeadlineExceeded,
-            Self::UnknownSubscription | Self::UnknownCluster => Code::NotFound,
+            Self::UnknownSubscription
+            | Self::UnknownHealthService
+            | Self::UnknownCluster
+            | Self::PullSessionUnknown => Code::NotFound,
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
             | Self::TooManyAdHoc
             | Self::ManifestTooLarge
-            | Self::SlowSubscriber => Code::ResourceExhausted,
+            | Self::SlowSubscriber
+            | Self::TooManyPullSessions => Code::ResourceExhausted,
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
-            Self::InputBroken | Self::Superseded => Code::Aborted,
-            Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving => Code::Unavailable,
+            Self::InputBroken | Self::Superseded | Self::PullInProgress => Code::Aborted,
+            Self::CommitsStalled
+            | Self::ShuttingDown
+            | Self::ConnectionAged
+            | Self::GroupLeaving
+            | Self::NotReady => Code::Unavailable,
+            Self::WebStream => Code::Unimplemented,
         }
     }
 
@@ -214,7 +256,9 @@ impl Reason {
     pub fn status(self, text: impl Into<String>) -> Status {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        if matches!(self.grpc(), Code::Unavailable) {
+        // Another connection is as good at once.
+        let later = matches!(self.grpc(), Code::Unavailable) && self != Self::ConnectionAged;
+        if later || self == Self::TooManyPullSessions {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         Status::with_error_details(self.grpc(), text, details)

@@ -166,8 +166,9 @@ impl Peer {
             {
                 Outbound::Lane(news) => self.news.push(news),
                 other @ (Outbound::Batch(_)
+                | Outbound::Drawn(_)
                 | Outbound::Settled { .. }
-                | Outbound::Drain(_)
+                | Outbound::Drain(..)
                 | Outbound::End(_)) => return other,
             }
         }

@@ -1,0 +1,44 @@
+"""Prints every record of a subscription and acks it. Ctrl-C stops it.
+
+Refuses what is not UTF-8 for good, to show how: such records become dead letters.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from ackgate import Delivery, GatewayError, OptionError, Reject, Subscriber, cli
+
+
+def show(delivery: Delivery) -> None:
+    """Prints one record. To return is to ack."""
+    value = delivery.value
+    try:
+        text = "<null>" if value is None else value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Reject("not-utf-8", str(error)) from error
+    print(f"{delivery.topic}/{delivery.partition}@{delivery.offset} {text}", flush=True)
+
+
+def main() -> int:
+    """Returns the exit code."""
+    arguments = cli.parser(__doc__ or "").parse_args()
+    try:
+        options = cli.options(arguments)
+        subscriber = Subscriber(arguments.address, arguments.subscription, options)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: subscriber.stop())
+        stats = subscriber.run(show, concurrency=arguments.concurrency)
+    except (OptionError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except GatewayError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{stats.records} records, {stats.acked} acked, {stats.rejected} rejected")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,363 @@
+"""The ledger: what the program has in hand, and its verdicts until the stream takes them.
+
+One for all streams of a subscriber, so that deliveries outlive a broken stream where the
+gateway keeps them. It knows no thread, loop or socket, only a lock, and calls `wake` when
+there may be something to send. What is gathered is bounded by what is out, and so by the
+credit: each record is answered once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ackgate.events import Counters, Outcome, Problem, ProblemKind
+from ackgate.resume import Fate, Fates, manifest
+from ackgate.runs import HeldRuns, LaneName, Run
+from ackgate.v1 import gateway_pb2
+
+MANY_LANES = 10_000
+"""Lanes beyond this are forgotten once nothing of them is in hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A verdict without its record."""
+
+    outcome: Outcome
+    code: str = ""
+    reason: str = ""
+    retry_after: float | None = None
+
+
+ACK = Answer(Outcome.ACKED)
+RELEASE = Answer(Outcome.RELEASED)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is sent at once."""
+
+    acks: list[Run] = field(default_factory=list)
+    """In the order given, joined where the next one followed."""
+    answers: list[tuple[Run, Answer]] = field(default_factory=list)
+    """Other verdicts, in the order given."""
+    extensions: dict[Run, float] = field(default_factory=dict)
+    """Seconds from now; the latest for each run."""
+    credit: tuple[int, int] | None = None
+    beat: bool = False
+    close: bool = False
+    """Nothing follows: say goodbye."""
+
+
+class Readiness(Enum):
+    """Whether there is something to send."""
+
+    EMPTY = 0
+    SOON = 1
+    """When the time for gathering is over."""
+    NOW = 2
+    ENDED = 3
+
+
+class Phase(Enum):
+    """What there is of a stream."""
+
+    OVER = 0
+    """None that anything came from."""
+    OPEN = 1
+    BROKEN = 2
+    """It may be gone on with: verdicts are kept for the next one."""
+
+
+class Ledger:
+    """Where the verdicts of a subscriber meet. All methods may be called from any thread."""
+
+    def __init__(
+        self, counters: Counters, *, flush_records: int = 1_000, wake: Callable[[], None]
+    ) -> None:
+        """Begins with nothing."""
+        self.counters = counters
+        self._wake = wake
+        self._flush_records = flush_records
+        self._lock = threading.Lock()
+        self._session = 0
+        self._phase = Phase.OVER
+        self._gathered = Gathered()
+        # Records answered since something was last taken.
+        self._pending = 0
+        self._held = HeldRuns()
+        self._lanes: dict[int, LaneName] = {}
+        # Lanes whose number has changed over a reconnect.
+        self._renamed: dict[int, int] = {}
+        # Say goodbye once nothing is in hand; or now, and later verdicts do not count.
+        self._draining = False
+        self._closing = False
+
+    # The program's side.
+
+    def answer(self, run: Run, answer: Answer) -> None:
+        """Takes a verdict. What of `run` is not in hand any more is a problem `lost`."""
+        with self._lock:
+            run = self._now(run)
+            if self._closing:
+                self.counters.add("stale_answers", run.size)
+                return
+            parts = self._held.take(run)
+            if answer is ACK:
+                for part in parts:
+                    self._push_ack(part)
+            else:
+                self._push_answers(parts, answer)
+            before = self._pending
+            taken = sum(part.size for part in parts)
+            self._pending += taken
+            wake = (before == 0 and taken > 0) or (before < self._flush_records <= self._pending)
+            wake = wake or (self._draining and not len(self._held))
+            name = self._lanes.get(run.lane)
+        if taken < run.size:
+            self._too_late(run, run.size - taken, name)
+        if wake:
+            self._wake()
+
+    def extend(self, run: Run, by: float) -> None:
+        """Asks for more time, in seconds from now; the latest wish for a run counts."""
+        with self._lock:
+            run = self._now(run)
+            if self._closing or not self._held.has(run.lane, run.delivery, run.first):
+                self.counters.add("stale_answers", run.size)
+                return
+            self._gathered.extensions[run] = by
+        self._wake()
+
+    def extend_held(self, by: float) -> None:
+        """Asks for more time for all that is in hand."""
+        with self._lock:
+            if self._closing or self._phase is not Phase.OPEN or not len(self._held):
+                return
+            self._gathered.extensions = dict.fromkeys(self._held, by)
+        self._wake()
+
+    def credit(self, records: int, bytes_: int) -> None:
+        """Asks for another credit."""
+        with self._lock:
+            self._gathered.credit = (records, bytes_)
+        self._wake()
+
+    def beat(self) -> None:
+        """Gives a sign of life."""
+        with self._lock:
+            self._gathered.beat = True
+        self._wake()
+
+    def drain(self) -> None:
+        """Says goodbye once all that is in hand is answered."""
+        with self._lock:
+            self._draining = True
+        self._wake()
+
+    def close(self) -> None:
+        """Says goodbye after what is gathered; later verdicts do not count."""
+        with self._lock:
+            self._closing = True
+        self._wake()
+
+    # The stream's side.
+
+    def readiness(self, session: int) -> Readiness:
+        """Whether there is something to send on the stream of this number."""
+        with self._lock:
+            if self._phase is not Phase.OPEN or self._session != session:
+                return Readiness.ENDED
+            gathered = self._gathered
+            if (
+                self._closing
+                or (self._draining and not len(self._held))
+                or self._pending >= self._flush_records
+                or gathered.credit is not None
+                or gathered.beat
+                or gathered.extensions
+            ):
+                return Readiness.NOW
+            return Readiness.SOON if self._pending else Readiness.EMPTY
+
+    def take(self) -> Gathered:
+        """Takes all that is gathered."""
+        with self._lock:
+            self._pending = 0
+            # Nothing counts after the goodbye, which releases what is still out.
+            self._closing = self._closing or (self._draining and not len(self._held))
+            gathered, self._gathered = self._gathered, Gathered()
+            gathered.close = self._closing
+            return gathered
+
+    def begin(self, answers: Iterable[gateway_pb2.ResumeAnswer]) -> int:
+        """Begins a stream that keeps what `answers` say. Returns its number, from 1 on."""
+        with self._lock:
+            self._session += 1
+            self._phase = Phase.OPEN
+            # The goodbye to a draining gateway was for its stream alone.
+            self._draining = self._closing = False
+            lost = self._keep(Fates(answers))
+            self._forget_lanes()
+            session = self._session
+        for run, name in lost:
+            self._too_late(run, run.size, name)
+        self._wake()
+        return session
+
+    def end(self, *, broken: bool) -> None:
+        """The stream is gone. Not `broken`: nothing that came from it counts any more."""
+        with self._lock:
+            self._gathered.credit = None
+            self._gathered.beat = False
+            if broken and not self._closing:
+                self._phase = Phase.BROKEN
+            else:
+                self._phase = Phase.OVER
+                self._gathered = Gathered()
+                self._held = HeldRuns()
+                self.counters.add("stale_answers", self._pending)
+                self._pending = 0
+        self._wake()
+
+    def handed(self, runs: Iterable[Run], name: LaneName) -> None:
+        """A batch has come."""
+        with self._lock:
+            for run in runs:
+                self._held.insert(run)
+                if run.lane not in self._lanes:
+                    self._forget_lanes()
+                    self._lanes[run.lane] = name
+
+    def manifest(self) -> list[gateway_pb2.Held]:
+        """What to name to the gateway in the next stream."""
+        with self._lock:
+            runs = [*self._held, *self._gathered.acks]
+            runs += [run for run, _ in self._gathered.answers]
+            return manifest(runs, self._lanes)
+
+    def name(self, lane: int) -> LaneName | None:
+        """The lane's name, if a batch of it is remembered."""
+        with self._lock:
+            return self._lanes.get(lane)
+
+    def kept(self, run: Run) -> list[Run]:
+        """The parts of `run` that are still the program's, under the lane's number of now."""
+        with self._lock:
+            run = self._now(run)
+            parts = self._held.take(run)
+            for part in parts:
+                self._held.insert(part)
+            return parts
+
+    @property
+    def session(self) -> int:
+        """Number of the latest stream."""
+        return self._session
+
+    @property
+    def phase(self) -> Phase:
+        """What there is of it."""
+        return self._phase
+
+    @property
+    def closing(self) -> bool:
+        """Whether the goodbye was said or is about to be."""
+        return self._closing
+
+    @property
+    def out(self) -> int:
+        """Records in hand."""
+        with self._lock:
+            return len(self._held)
+
+    # Within the lock.
+
+    def _now(self, run: Run) -> Run:
+        lane = self._renamed.get(run.lane)
+        return run if lane is None else Run(lane, run.delivery, run.first, run.last)
+
+    def _push_ack(self, run: Run) -> None:
+        acks = self._gathered.acks
+        if acks and (longer := _joined(acks[-1], run)):
+            acks[-1] = longer
+        else:
+            acks.append(run)
+
+    def _push_answers(self, parts: Iterable[Run], answer: Answer) -> None:
+        answers = self._gathered.answers
+        for run in parts:
+            longer = None
+            if answers and answers[-1][1] == answer:
+                longer = _joined(answers[-1][0], run)
+            if longer:
+                answers[-1] = (longer, answer)
+            else:
+                answers.append((run, answer))
+
+    def _keep(self, fates: Fates) -> list[tuple[Run, LaneName | None]]:
+        """Keeps what the gateway keeps; returns verdicts that came too late."""
+        lost: list[tuple[Run, LaneName | None]] = []
+        renamed: dict[int, int] = {}
+        names = dict(self._lanes)
+
+        def kept(run: Run, *, answered: bool) -> Iterator[Run]:
+            name = self._lanes.get(run.lane)
+            for part, fate, lane in fates.of(run, name):
+                if fate is Fate.KEPT:
+                    if lane != run.lane and name:
+                        renamed[run.lane] = lane
+                        names[lane] = name
+                    yield part
+                elif fate is Fate.LOST and answered:
+                    lost.append((part, name))
+
+        held = HeldRuns()
+        for run in self._held:
+            for part in kept(run, answered=False):
+                held.insert(part)
+        before, self._gathered = self._gathered, Gathered()
+        self._gathered.credit = before.credit
+        for run in before.acks:
+            for part in kept(run, answered=True):
+                self._push_ack(part)
+        for run, answer in before.answers:
+            self._push_answers(kept(run, answered=True), answer)
+        for run, by in before.extensions.items():
+            for part in kept(run, answered=False):
+                self._gathered.extensions[part] = by
+        gathered = self._gathered
+        answered = [*gathered.acks, *(run for run, _ in gathered.answers)]
+        self._pending = sum(run.size for run in answered)
+        self._held, self._lanes = held, names
+        in_hand = held.lanes()
+        moved = {old: renamed.get(new, new) for old, new in self._renamed.items()}
+        self._renamed = {old: new for old, new in moved.items() if new in in_hand} | renamed
+        return lost
+
+    def _forget_lanes(self) -> None:
+        if len(self._lanes) >= MANY_LANES:
+            in_hand = self._held.lanes()
+            self._lanes = {lane: name for lane, name in self._lanes.items() if lane in in_hand}
+
+    # Outside of it.
+
+    def _too_late(self, run: Run, records: int, name: LaneName | None) -> None:
+        self.counters.add("stale_answers", records)
+        topic, partition = (name.topic, name.partition) if name else ("", -1)
+        problem = Problem(topic, partition, run.first, run.last, ProblemKind.LOST)
+        self.counters.tell(problem)
+
+
+def _joined(before: Run, run: Run) -> Run | None:
+    """The run of both, if one follows the other without a gap."""
+    if before.lane != run.lane or before.delivery != run.delivery:
+        return None
+    if before.last + 1 == run.first:
+        return before.part(before.first, run.last)
+    if run.last + 1 == before.first:
+        return before.part(run.first, before.last)
+    return None

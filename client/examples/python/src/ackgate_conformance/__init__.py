@@ -1,0 +1,1 @@
+"""The conformance program: prints what happens as lines of JSON."""

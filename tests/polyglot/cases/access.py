@@ -1,0 +1,87 @@
+"""Cases about access: TLS with an authority of one's own, mutual TLS, tokens."""
+
+import hashlib
+import secrets
+
+from broker import Record
+from cases import case
+
+
+def served(stage, **top):
+    """A topic with one record and a gateway that is reached as the keywords say."""
+    topic = stage.topic()
+    stage.broker.write(topic, [Record(b"for those who may")])
+    return topic, stage.gateway({"work": {"topics": [topic]}}, **top)
+
+
+def works(stage, topic, at, *arguments):
+    """A program that is let in takes the record that is there, and Kafka has the commit."""
+    program = stage.program(at, *arguments)
+    program.first("verdict", verdict="acked")
+    stage.settled(topic)
+    program.close()
+
+
+def stays_out(stage, at, *arguments):
+    """A program whose connection comes to nothing tries again and again, and opens nothing."""
+    program = stage.program(at, *arguments)
+    lost = program.count(2, "disconnected")
+    assert not program.all("opened"), "it was let in"
+    assert lost[0].code == "UNAVAILABLE", lost[0]
+    program.close()
+
+
+@case
+def tls(stage):
+    """TLS with an authority of one's own: by https address, by option, by another name."""
+    authority = stage.certificates()
+    certificate, key = authority.server("localhost", "gateway.test")
+    topic, gateway = served(
+        stage, listen__tls__certificate_file=certificate, listen__tls__key_file=key
+    )
+    trusts = ["--tls-ca", authority.file]
+    works(stage, topic, f"https://localhost:{gateway.port}", *trusts)
+
+    stage.broker.write(topic, [Record(b"another")])
+    named = ["--tls-server-name", "gateway.test"]
+    works(stage, topic, f"127.0.0.1:{gateway.port}", *trusts, *named)
+
+    # Neither an authority that did not sign it, nor a name that it is not for.
+    other = type(authority)(stage.folder, "other").file
+    stays_out(stage, f"https://localhost:{gateway.port}", "--tls-ca", other)
+    stays_out(stage, f"127.0.0.1:{gateway.port}", *trusts, "--tls-server-name", "else.test")
+
+
+@case
+def mtls(stage):
+    """Mutual TLS: a certificate that the authority signed is let in, none is not."""
+    authority = stage.certificates()
+    certificate, key = authority.server("localhost")
+    topic, gateway = served(
+        stage,
+        listen__tls__certificate_file=certificate,
+        listen__tls__key_file=key,
+        listen__tls__client_ca_file=authority.file,
+    )
+    mine, my_key = authority.client("a subscriber")
+    trusts = ["--tls-ca", authority.file]
+    at = f"https://localhost:{gateway.port}"
+    works(stage, topic, at, *trusts, "--tls-cert", mine, "--tls-key", my_key)
+    stays_out(stage, at, *trusts)
+
+
+@case
+def token(stage):
+    """A known token is let in; an unknown one or none is refused, and not tried again."""
+    known, unknown = secrets.token_hex(32), secrets.token_hex(32)
+    digest = hashlib.sha256(known.encode()).hexdigest()
+    tokens = stage.file("tokens", f"# Who may come in.\nservice:sha256:{digest}\n")
+    topic, gateway = served(stage, listen__tokens_file=str(tokens))
+    # The last line's end is not part of the token.
+    right, wrong = stage.file("right", known + "\n"), stage.file("wrong", unknown)
+    works(stage, topic, gateway, "--token-file", right)
+    for arguments, reason in [(["--token-file", wrong], "TOKEN_UNKNOWN"), ([], "TOKEN_MISSING")]:
+        program = stage.program(gateway, *arguments)
+        error = program.gives_up()
+        assert (error.code, error.reason) == ("UNAUTHENTICATED", reason), error
+        assert not program.all("disconnected"), "it tried again"

@@ -54,10 +54,12 @@ mod redrive;
 mod reflection;
 mod rolling;
 mod sessions;
+mod several;
 mod shutdown;
 mod tools;
 mod verdicts;
 mod web;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -91,6 +93,8 @@ fn main() -> ExitCode {
         pull::cases(),
         answers::cases(),
         sessions::cases(),
+        several::cases(),
+        worker::cases(),
         verdicts::cases(),
         shutdown::cases(),
         config::cases(),

@@ -22,7 +22,7 @@ use tonic::{
 };
 use tower::{Service, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
-use crate::Error;
+use crate::{Error, token::Token};
 
 /// Most gateways at a time; others that names resolve to are left out.
 const MOST_GATEWAYS: usize = 64;
@@ -72,6 +72,8 @@ pub(crate) struct Dialer {
     /// The addresses as they were given.
     endpoints: Vec<(String, Endpoint)>,
     channel: Option<Injected>,
+    /// What every call shows.
+    token: Token,
     timeout: Duration,
 }
 
@@ -81,13 +83,20 @@ impl Dialer {
     pub(crate) const fn new(
         endpoints: Vec<(String, Endpoint)>,
         channel: Option<Injected>,
+        token: Token,
         timeout: Duration,
     ) -> Self {
         Self {
             endpoints,
             channel,
+            token,
             timeout,
         }
+    }
+
+    /// What every call shows.
+    pub(crate) const fn token(&self) -> &Token {
+        &self.token
     }
 
     /// Whether what an address stands for can change.
@@ -136,12 +145,11 @@ impl Dialer {
     }
 
     async fn resolve(&self, name: &str, uri: &Uri) -> Result<Vec<Vec<SocketAddr>>, Error> {
-        let port = uri.port_u16();
-        let port = port.unwrap_or(if uri.scheme_str() == Some("https") {
-            443
-        } else {
-            80
-        });
+        let port = match (uri.port_u16(), uri.scheme_str()) {
+            (Some(port), _) => port,
+            (None, Some("https")) => 443,
+            (None, _) => 80,
+        };
         if let Some(ip) = literal(uri) {
             return Ok(vec![vec![SocketAddr::new(ip, port)]]);
         }

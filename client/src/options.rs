@@ -16,6 +16,8 @@ use crate::{
     dial::{Injected, boxed},
     event::{Event, Observer},
     shape::{Batches, SubscriptionOptions},
+    tls::Tls,
+    token::Secret,
     tries::Retry,
 };
 
@@ -67,6 +69,8 @@ impl Source {
 pub struct Builder {
     pub(crate) addresses: Addresses,
     pub(crate) channel: Option<Injected>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) token: Option<Secret>,
     pub(crate) source: Source,
     pub(crate) subscriber_id: String,
     pub(crate) credit_records: u32,
@@ -97,6 +101,8 @@ impl Builder {
         Self {
             addresses,
             channel: None,
+            tls: None,
+            token: None,
             source,
             subscriber_id: String::new(),
             credit_records: 8_192,
@@ -121,6 +127,20 @@ impl Builder {
             close_timeout: Duration::from_secs(5),
             observer: None,
         }
+    }
+
+    /// Connects over TLS, also if the address begins with `http`. Without it only an address
+    /// that begins with `https` does, and trusts whom the system trusts.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Sets the token by which the gateway knows who calls: visible ASCII characters. Over a
+    /// connection without TLS, whoever listens on the way can use it too.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Secret(token.into()));
+        self
     }
 
     /// Sets the subscriber's own name, which appears in dead letters and logs: at

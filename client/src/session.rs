@@ -155,7 +155,7 @@ async fn connect(link: &Link, leg: &Leg) -> Result<Open, Error> {
         })
         .await
         .map_err(|_| Error::Ended)?;
-    let call = client.subscribe(ReceiverStream::new(outbox));
+    let call = client.subscribe(link.shared.dialer.token().on(ReceiverStream::new(outbox)));
     let timeout = options.open_timeout;
     let response = time::timeout(timeout, call)
         .await

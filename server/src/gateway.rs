@@ -176,15 +176,14 @@ impl Gateway {
             limits,
         );
         let (end_connections, connections_end) = oneshot::channel::<()>();
-        let mut server = serve(
-            &listen,
-            listener,
+        let served = Served {
             service,
-            &health,
-            shutdown.drain,
-            connections_end,
-        );
+            health: &health,
+            grace: shutdown.drain,
+        };
+        let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
+        listener::tell(&listen);
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");

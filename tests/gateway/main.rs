@@ -53,6 +53,7 @@ mod redelivery;
 mod redrive;
 mod reflection;
 mod rolling;
+mod secure;
 mod sessions;
 mod several;
 mod shutdown;
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         log::cases(),
         lanes::cases(),
         rolling::cases(),
+        secure::cases(),
         tools::cases(),
         pub_command::cases(),
         web::cases(),

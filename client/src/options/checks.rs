@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use tonic::transport::Endpoint;
+use tonic::{
+    codegen::http::uri::InvalidUri,
+    transport::{Endpoint, Uri},
+};
 
 use super::{Builder, HOUR, Source};
 use crate::{
     Addresses, Error,
     dial::{Dialer, Injected},
+    tls::{self, Tls},
+    token::{Secret, Token},
 };
 
 const GIB: u64 = 1 << 30;
@@ -58,8 +63,9 @@ impl Builder {
         dialer(
             &self.addresses,
             self.channel.clone(),
+            self.token.as_ref(),
             self.open_timeout,
-            |it| endpoint(it, self.open_timeout, windows, keepalive),
+            |it| endpoint(it, self.open_timeout, windows, keepalive, self.tls.as_ref()),
         )
     }
 }
@@ -68,6 +74,7 @@ impl Builder {
 pub(crate) fn dialer(
     addresses: &Addresses,
     channel: Option<Injected>,
+    token: Option<&Secret>,
     timeout: Duration,
     endpoint: impl Fn(&str) -> Result<Endpoint, Error>,
 ) -> Result<Dialer, Error> {
@@ -80,31 +87,28 @@ pub(crate) fn dialer(
         "address",
         "1 to 64 addresses",
     )?;
-    Ok(Dialer::new(endpoints, channel, timeout))
+    Ok(Dialer::new(endpoints, channel, Token::new(token)?, timeout))
 }
 
 /// What to connect to, with the windows of stream and connection in bytes, and how often
-/// and how long to probe a quiet connection.
+/// and how long to probe a quiet connection. TCP and TLS may each take `connect_timeout`.
 pub(crate) fn endpoint(
     address: &str,
     connect_timeout: Duration,
     windows: (u32, u32),
     keepalive: (Duration, Duration),
+    tls: Option<&Tls>,
 ) -> Result<Endpoint, Error> {
-    let uri = if address.contains("://") {
-        address.to_owned()
-    } else {
-        format!("http://{address}")
-    };
-    let endpoint = Endpoint::from_shared(uri).map_err(|error| Error::Option {
+    let uri: Uri = address.parse().map_err(|error: InvalidUri| Error::Option {
         option: "address",
         problem: error.to_string(),
     })?;
     check(
-        endpoint.uri().host().is_some(),
+        uri.host().is_some(),
         "address",
         "HOST:PORT, or a URI such as http://host:7654",
     )?;
+    let endpoint = tls::over(&uri, tls, connect_timeout)?;
     Ok(endpoint
         .connect_timeout(connect_timeout)
         .tcp_nodelay(true)

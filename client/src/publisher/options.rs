@@ -13,6 +13,8 @@ use crate::{
     Addresses, Error,
     dial::{Dialer, Injected, boxed},
     options::{check, dialer, endpoint, wire_duration},
+    tls::Tls,
+    token::Secret,
     tries::Retry,
 };
 
@@ -45,6 +47,8 @@ pub enum Acks {
 pub struct PublisherBuilder {
     addresses: Addresses,
     channel: Option<Injected>,
+    tls: Option<Tls>,
+    token: Option<Secret>,
     cluster: String,
     acks: Acks,
     idempotence: Option<bool>,
@@ -63,6 +67,8 @@ impl PublisherBuilder {
         Self {
             addresses,
             channel: None,
+            tls: None,
+            token: None,
             cluster: String::new(),
             acks: Acks::Configured,
             idempotence: None,
@@ -78,6 +84,20 @@ impl PublisherBuilder {
             retry: Retry::default(),
             open_timeout: Duration::from_secs(10),
         }
+    }
+
+    /// Connects over TLS, also if the address begins with `http`. Without it only an address
+    /// that begins with `https` does, and trusts whom the system trusts.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Sets the token by which the gateway knows who calls: visible ASCII characters. Over a
+    /// connection without TLS, whoever listens on the way can use it too.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Secret(token.into()));
+        self
     }
 
     /// Names the cluster in the gateway's configuration. Without it: the one that takes
@@ -230,10 +250,15 @@ impl PublisherBuilder {
             "backoff",
             "the first delay must be above 0 and not above the longest",
         )?;
-        let timeout = self.open_timeout;
-        dialer(&self.addresses, self.channel.clone(), timeout, |it| {
-            endpoint(it, timeout, self.windows, self.keepalive)
-        })
+        let (timeout, tls) = (self.open_timeout, self.tls.as_ref());
+        let token = self.token.as_ref();
+        dialer(
+            &self.addresses,
+            self.channel.clone(),
+            token,
+            timeout,
+            |it| endpoint(it, timeout, self.windows, self.keepalive, tls),
+        )
     }
 
     pub(super) fn open(&self) -> v1::PublishOptions {

@@ -162,7 +162,7 @@ async fn open(context: &Context) -> Result<Opening, Error> {
         .map_err(|_| Error::Ended)?;
     let timeout = options.open_time();
     let opening = async {
-        let call = client.publish(ReceiverStream::new(outbox));
+        let call = client.publish(context.dialer.token().on(ReceiverStream::new(outbox)));
         let mut stream = call.await?.into_inner();
         let first = stream.message().await?.ok_or(Error::Ended)?;
         match first.response {

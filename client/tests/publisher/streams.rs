@@ -229,7 +229,7 @@ async fn publisher_waits_for_its_first_gateway() {
 async fn publisher_goes_on_at_the_next_gateway_in_order() {
     let (mut first, mut second) = (Gateway::start().await, Gateway::start().await);
     let addresses = [first.address.to_string(), second.address.to_string()];
-    let builder = ackgate_client::Publisher::builder(addresses)
+    let builder = Publisher::builder(addresses)
         .backoff(Duration::from_millis(5), Duration::from_millis(50))
         .retry_unanswered(true);
     let (publisher, mut session) = first.publish_with(builder).await;

@@ -222,7 +222,7 @@ async fn gateway_that_asks_to_leave_is_left_before_what_is_in_hand_is_answered()
             noted.lock().unwrap().push(reason.to_string());
         }
     });
-    let (mut subscriber, mut old) = gateway.subscribe_with(builder).await;
+    let (mut subscriber, old) = gateway.subscribe_with(builder).await;
     old.batch(1, 0..3).await;
     let first = delivery(&mut subscriber).await;
     old.say(drain()).await;
@@ -324,7 +324,7 @@ async fn stream_lost_while_it_left_is_gone_on_with_for_what_is_in_hand() {
 }
 
 /// Streams over pipes in memory, each connection a new one.
-async fn channel_in_memory(sessions: tokio::sync::mpsc::Sender<Session>) -> Channel {
+fn channel_in_memory(sessions: tokio::sync::mpsc::Sender<Session>) -> Channel {
     let (connections, incoming) = tokio::sync::mpsc::channel::<std::io::Result<DuplexStream>>(4);
     let service = crate::support::service(sessions, crate::support::Headers::BeforeOpen);
     let serving = tonic::transport::Server::builder()
@@ -346,7 +346,7 @@ async fn channel_in_memory(sessions: tokio::sync::mpsc::Sender<Session>) -> Chan
 #[tokio::test]
 async fn channel_of_the_program_is_used_for_every_stream() {
     let (sessions, mut opened) = tokio::sync::mpsc::channel(4);
-    let channel = channel_in_memory(sessions).await;
+    let channel = channel_in_memory(sessions);
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let layered = InterceptedService::new(channel, move |request: tonic::Request<()>| {

@@ -6,7 +6,8 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, Subscription, ad_hoc_parse, address, admin, checks,
+    Cluster, Config, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse, address,
+    admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -71,14 +72,17 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let connections = reader.read(&options::LISTEN_MAX_CONNECTIONS, "", value::small);
     let age = reader.read(&options::LISTEN_MAX_CONNECTION_AGE, "", value::duration);
     let web = web_parse::web(reader);
-    let (address, insecure) = (address?, insecure?);
-    if !address.ip().is_loopback() && !insecure {
+    let access = access_parse::access(reader);
+    let (address, insecure, access) = (address?, insecure?, access?);
+    let open = access.tls.is_none() && access.tokens.is_none();
+    if !address.ip().is_loopback() && open && !insecure {
         reader.refuse(
             &options::LISTEN_ADDRESS,
             "",
-            "is open to the network without TLS: anyone who reaches it can read the topics and \
-             acknowledge their records; use a loopback address such as 127.0.0.1:7654, or set \
-             listen.insecure = true if the network itself is trusted",
+            "is open to the network without TLS or tokens: anyone who reaches it can read the \
+             topics and acknowledge their records; use a loopback address such as \
+             127.0.0.1:7654, set listen.tls and listen.tokens_file, or set listen.insecure = true \
+             if the network itself is trusted",
         );
         return None;
     }
@@ -86,6 +90,8 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     Some(Listen {
         address,
         insecure,
+        tls: access.tls,
+        tokens: access.tokens,
         max_streams: max_streams?,
         max_connections: usize::try_from(connections?).unwrap_or(usize::MAX),
         max_connection_age: age,

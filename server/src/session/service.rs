@@ -18,6 +18,7 @@ use futures::Stream;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument as _;
 
 use super::{
     age::{Age, aged},
@@ -30,6 +31,7 @@ use super::{
     reader, web, writer,
 };
 use crate::{
+    access,
     consumer::{Accepted, Handle, Input, Session},
     publish::Desk,
     registry::Registry,
@@ -163,13 +165,15 @@ impl GatewayService for Service {
         let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
+        let span = access::span(&request);
+        let stream_of = async move {
             let input = request.into_inner();
             let outcome = publish::run(&shared.desk, input, &transport, age.as_ref()).await;
             tracing::debug!(?outcome, "a publisher's stream ends");
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(stream_of.instrument(span));
         Ok(Response::new(stream))
     }
 
@@ -180,8 +184,9 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        let span = access::span(&request);
         let batch = publish::batch(&self.shared.desk, request.into_inner());
-        batch.await.map(Response::new)
+        batch.instrument(span).await.map(Response::new)
     }
 
     async fn pull(&self, request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
@@ -217,12 +222,14 @@ impl GatewayService for Service {
         let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
+        let span = access::span(&request);
         // Headers go out now; the first message is awaited by the session.
-        tokio::spawn(async move {
+        let session = async move {
             let outcome = shared.session(request.into_inner(), &transport, age).await;
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(session.instrument(span));
         Ok(Response::new(stream))
     }
 }

@@ -103,11 +103,15 @@ pub enum Reason {
     ConnectionAged,
     /// A call over gRPC-Web that sends a stream.
     WebStream,
+    /// A call without a token, where one is needed.
+    TokenMissing,
+    /// A token that is none of the gateway's.
+    TokenUnknown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 46] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -152,6 +156,8 @@ impl Reason {
         Self::ShuttingDown,
         Self::ConnectionAged,
         Self::WebStream,
+        Self::TokenMissing,
+        Self::TokenUnknown,
     ];
 
     /// The stable code.
@@ -202,6 +208,8 @@ impl Reason {
             Self::ShuttingDown => "SHUTTING_DOWN",
             Self::ConnectionAged => "CONNECTION_AGED",
             Self::WebStream => "WEB_STREAM",
+            Self::TokenMissing => "TOKEN_MISSING",
+            Self::TokenUnknown => "TOKEN_UNKNOWN",
         }
     }
 
@@ -247,6 +255,7 @@ impl Reason {
             | Self::GroupLeaving
             | Self::NotReady => Code::Unavailable,
             Self::WebStream => Code::Unimplemented,
+            Self::TokenMissing | Self::TokenUnknown => Code::Unauthenticated,
         }
     }
 

@@ -141,6 +141,23 @@ impl Error {
         }
     }
 
+    /// Returns the gRPC code of the gateway's answer, or of whatever answered in its place.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::GaveUp { last, .. } => last.code(),
+            Self::Option { .. }
+            | Self::Unreachable { .. }
+            | Self::Tls { .. }
+            | Self::Ended
+            | Self::Silent(_)
+            | Self::NotOpened(_)
+            | Self::Protocol(_)
+            | Self::NotClosed(_) => None,
+        }
+    }
+
     /// Returns the least time to wait that the gateway asked for.
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         if let Self::Status { retry_after, .. } = self {

@@ -8,6 +8,7 @@ mod checks;
 
 use crate::{
     Error, Subscriber,
+    event::{Event, Observer},
     shape::{Batches, SubscriptionOptions},
     tls::Tls,
     token::{Secret, Token},
@@ -85,6 +86,7 @@ pub struct Builder {
     pub(crate) flush_records: u64,
     pub(crate) open_timeout: Duration,
     pub(crate) close_timeout: Duration,
+    pub(crate) observer: Option<Observer>,
 }
 
 impl Builder {
@@ -115,6 +117,7 @@ impl Builder {
             flush_records: 1_024,
             open_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(5),
+            observer: None,
         }
     }
 
@@ -230,8 +233,9 @@ impl Builder {
         self
     }
 
-    /// Sets the delay before the first reconnect (default 100 ms) and its limit
-    /// (default 10 s): it doubles each time, and up to as much again is added at random.
+    /// Sets the longest delay before the first reconnect (default 250 ms) and before any
+    /// (default 30 s): the bound doubles each time, and the delay is anything up to it, but
+    /// not less than what the gateway asks for (at most 60 s).
     pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
         (self.retry.initial, self.retry.max) = (initial, max);
         self
@@ -259,6 +263,13 @@ impl Builder {
     /// Sets how long [`Subscriber::close`] waits for the gateway; default 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
+        self
+    }
+
+    /// Tells `observer` what happens to the streams, as it happens. It is called between
+    /// messages, so it must be quick and never wait.
+    pub fn observe(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(observer));
         self
     }
 

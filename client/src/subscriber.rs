@@ -17,7 +17,7 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use crate::{
-    Batch, Builder, Confirm, Delivery, Error, Problem, Stats, options::Source, reconnect,
+    Batch, Builder, Confirm, Delivery, Error, Order, Problem, Stats, options::Source, reconnect,
     session::Context, settler::Settler, stats::Counters, token::Token,
 };
 
@@ -99,7 +99,7 @@ impl Subscriber {
         endpoint: Endpoint,
         token: Token,
     ) -> Result<Self, Error> {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(options.observer.clone()));
         let current = Arc::new(Current::default());
         let close_timeout = options.close_timeout;
         // A batch has one record at least, so within the credit this never fills.
@@ -206,6 +206,18 @@ impl Subscriber {
             }
         }
         Ok(self.counters.snapshot())
+    }
+
+    /// Moves the deadlines of everything in hand. Returns how soon to do so again; `None`
+    /// if the gateway has named no deadline.
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        let settler = self.current.lock().settler.clone();
+        settler?.extend_all()
+    }
+
+    /// How the subscription orders records, if the gateway said so.
+    pub(crate) fn order(&self) -> Option<Order> {
+        self.current.lock().settler.as_ref()?.given().order
     }
 
     fn say_goodbye(&mut self) {

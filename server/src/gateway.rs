@@ -23,7 +23,7 @@ use crate::{
     health::Health,
     publish::{self, Desk},
     registry::{Closing, Registry},
-    session::{Gate, Service},
+    session::{Gate, PullLimits, Service},
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -166,7 +166,17 @@ impl Gateway {
             address,
         } = self;
         let interval = listen.ping_interval;
-        let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
+        let limits = PullLimits {
+            sessions: listen.max_pull_sessions as usize,
+            idle: listen.pull_idle,
+        };
+        let service = Service::new(
+            registry.clone(),
+            desk.clone(),
+            gate.clone(),
+            interval,
+            limits,
+        );
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let mut server = serve(&listen, listener, service, &health, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");

@@ -47,6 +47,7 @@ mod pub_command;
 mod publish;
 mod publish_rules;
 mod publish_trouble;
+mod pull;
 mod rebalance;
 mod redelivery;
 mod redrive;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         publish::cases(),
         publish_rules::cases(),
         publish_trouble::cases(),
+        pull::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),

@@ -79,7 +79,7 @@ pub(crate) fn endpoint(
     check(
         uri.host().is_some(),
         "address",
-        "a URI such as http://host:7654",
+        "HOST:PORT, or a URI such as http://host:7654",
     )?;
     let endpoint = tls::over(&uri, tls, connect_timeout)?;
     Ok(endpoint

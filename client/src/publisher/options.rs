@@ -169,8 +169,9 @@ impl PublisherBuilder {
         self
     }
 
-    /// Sets the delay before the first reconnect (default 100 ms) and its limit
-    /// (default 10 s): it doubles each time, and up to as much again is added at random.
+    /// Sets the longest delay before the first reconnect (default 250 ms) and before any
+    /// (default 30 s): the bound doubles each time, and the delay is anything up to it, but
+    /// not less than what the gateway asks for (at most 60 s).
     pub const fn backoff(mut self, initial: Duration, max: Duration) -> Self {
         (self.retry.initial, self.retry.max) = (initial, max);
         self

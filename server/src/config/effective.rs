@@ -49,6 +49,8 @@ impl Config {
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),
                     ("reflection", listen.reflection.to_string()),
+                    ("max_pull_sessions", listen.max_pull_sessions.to_string()),
+                    ("pull_idle", span(listen.pull_idle)),
                 ]),
             ),
             (

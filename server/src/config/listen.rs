@@ -25,6 +25,10 @@ pub struct Listen {
     pub ping_interval: Duration,
     /// Serves the protocol's descriptors to tools that ask for them.
     pub reflection: bool,
+    /// Sessions of subscribers that pull, at a time.
+    pub max_pull_sessions: u32,
+    /// How long one lives on once nothing is out to it and no call is made.
+    pub pull_idle: Duration,
 }
 
 impl Listen {

@@ -140,6 +140,11 @@ options! {
         Need::Default("\"15s\""), "`Ping` messages on quiet streams.";
     LISTEN_REFLECTION = "listen.reflection", Kind::Flag, Need::Default("true"),
         "Tells tools that ask (`grpcurl`, `evans`) what the services and messages are.";
+    LISTEN_MAX_PULL_SESSIONS = "listen.max_pull_sessions",
+        Kind::Integer { min: 1, max: 100_000, unit: "sessions" }, Need::Default("1000"),
+        "Sessions of subscribers that pull, at a time.";
+    LISTEN_PULL_IDLE = "listen.pull_idle", millis(SECOND, HOUR), Need::Default("\"60s\""),
+        "How long such a session lives on once nothing is out to it and no call is made.";
 
     ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
         "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`): a loopback address. \

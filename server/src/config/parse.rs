@@ -67,6 +67,8 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let timeout = reader.read(&options::LISTEN_KEEPALIVE_TIMEOUT, "", value::duration);
     let ping = reader.read(&options::LISTEN_PING_INTERVAL, "", value::duration);
     let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
+    let pulls = reader.read(&options::LISTEN_MAX_PULL_SESSIONS, "", value::small);
+    let idle = reader.read(&options::LISTEN_PULL_IDLE, "", value::duration);
     let access = access_parse::access(reader);
     let (address, insecure, access) = (address?, insecure?, access?);
     let open = access.tls.is_none() && access.tokens.is_none();
@@ -91,6 +93,8 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
         keepalive_timeout: timeout?,
         ping_interval: ping?,
         reflection: reflection?,
+        max_pull_sessions: pulls?,
+        pull_idle: idle?,
     })
 }
 

@@ -89,6 +89,7 @@ impl Driver {
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.waits.due(),
             self.next_drained(),
+            self.next_draw(now),
             self.fence.due().filter(|_| self.lanes.len() > 0),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),

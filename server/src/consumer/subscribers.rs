@@ -3,6 +3,7 @@
 //!
 //! **Invariant L8**: what is out never exceeds the credit when a batch is made.
 
+mod draws;
 mod presence;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -13,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     bodies::Size,
     drained::Taking,
+    draw::Drawing,
     handle::{Credit, End, Outbound},
     identity::{Identities, Token},
     mutation::{self, Mutation},
@@ -39,7 +41,7 @@ pub(super) const MAX_RUNS: usize = 32;
 
 /// Bytes of a message that are not records: a topic of 249 bytes and the numbers
 /// of the lane (300), [`MAX_RUNS`] redelivery entries of at most 30 bytes.
-const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
+pub(crate) const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
 
 /// One attached subscriber.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub(super) struct Attached {
     /// Since when it has been taking records; `None` while it is paused.
     pub(super) taking: Option<Taking>,
     credit: Credit,
+    /// What it takes in place of a credit.
+    drawing: Option<Drawing>,
     out: Size,
     /// What is out went out alone: nothing joins it.
     alone: bool,
@@ -99,7 +103,7 @@ pub(super) struct Allowance {
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
-        self.credit.is_some()
+        self.credit.is_some() || self.drawing.is_some()
     }
 
     /// Whether it may take records of `lane`.
@@ -115,8 +119,16 @@ impl Attached {
         } else {
             self.credit.bytes.saturating_sub(self.out.bytes)
         };
+        let (records, bytes) = match &self.drawing {
+            None => (records, bytes),
+            Some(drawing) => (drawing.left.records, drawing.left.bytes),
+        };
         // A record larger than the whole credit goes out alone.
-        let fits = first_record <= bytes || self.out.records == 0;
+        let is_first = match &self.drawing {
+            None => self.out.records == 0,
+            Some(drawing) => drawing.is_fresh,
+        };
+        let fits = first_record <= bytes || is_first;
         let may = self.is_eligible()
             && !(self.alone && self.out.records > 0)
             && records > 0

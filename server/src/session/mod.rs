@@ -1,18 +1,21 @@
 //! Streams: a subscriber's opening, credit, batches out and verdicts in, and a
-//! publisher's records in and results out.
+//! publisher's records in and results out. And calls that need none.
 //!
 //! Boundary: the only folder beside `admin` that knows gRPC and protocol types. It decides nothing
 //! about records.
 
 mod convert;
+mod goodbye;
 mod handshake;
 mod outcome;
 mod publish;
+mod pull;
 mod reader;
 mod service;
 mod status;
 mod writer;
 
 pub(crate) use publish::with_reason;
+pub use pull::Limits as PullLimits;
 pub use service::{Gate, Service};
 pub use status::{DOMAIN, Reason};

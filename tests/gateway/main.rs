@@ -58,6 +58,7 @@ mod sessions;
 mod shutdown;
 mod tools;
 mod verdicts;
+mod web;
 
 use std::process::ExitCode;
 
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         secure::cases(),
         tools::cases(),
         pub_command::cases(),
+        web::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -8,7 +8,6 @@ use std::{
 use futures::future::Either;
 use tonic::{
     Request, Status,
-    body::Body,
     codegen::http::{self, header::AUTHORIZATION},
 };
 use tower::{Layer, Service};
@@ -42,13 +41,14 @@ pub(crate) struct Guarded<S> {
     inner: S,
 }
 
-impl<S, B> Service<http::Request<B>> for Guarded<S>
+impl<S, B, R> Service<http::Request<B>> for Guarded<S>
 where
-    S: Service<http::Request<B>, Response = http::Response<Body>>,
+    S: Service<http::Request<B>, Response = http::Response<R>>,
+    R: Default,
 {
-    type Response = http::Response<Body>;
+    type Response = http::Response<R>;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<http::Response<Body>, S::Error>>>;
+    type Future = Either<S::Future, Ready<Result<http::Response<R>, S::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)

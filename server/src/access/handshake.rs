@@ -12,15 +12,16 @@ use std::{
     time::Duration,
 };
 
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     sync::mpsc,
     task::{AbortHandle, JoinHandle, JoinSet},
     time::{self, Instant},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tonic::transport::server::TcpIncoming;
 
 use super::Tls;
 
@@ -52,9 +53,9 @@ pub(crate) struct Secured {
 }
 
 /// Begins to accept connections. Must be called within a tokio runtime.
-pub(crate) fn secured(listener: TcpListener, tls: Tls) -> Secured {
+pub(crate) fn secured(incoming: TcpIncoming, tls: Tls) -> Secured {
     let (to_ready, ready) = mpsc::channel(READY);
-    let accepting = tokio::spawn(accept(listener, tls, to_ready));
+    let accepting = tokio::spawn(accept(incoming, tls, to_ready));
     Secured { ready, accepting }
 }
 
@@ -72,20 +73,19 @@ impl Drop for Secured {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Tls, ready: mpsc::Sender<TlsStream<TcpStream>>) {
+async fn accept(mut incoming: TcpIncoming, tls: Tls, ready: mpsc::Sender<TlsStream<TcpStream>>) {
     let mut pending = Pending::default();
     loop {
         pending.room().await;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
+        let stream = match incoming.next().await {
+            None => return,
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => {
                 tracing::warn!(%error, "a connection cannot be accepted");
                 time::sleep(PAUSE).await;
                 continue;
             }
         };
-        // Small messages go out as they come. A connection that is gone fails later.
-        let _gone = stream.set_nodelay(true);
         pending.begin(handshake(stream, tls.clone(), ready.clone()));
     }
 }

@@ -32,6 +32,7 @@ impl Config {
     #[must_use]
     pub fn effective(&self) -> Vec<(String, String)> {
         let listen = &self.listen;
+        let age = listen.max_connection_age;
         let mut parts = vec![
             (
                 "gateway".to_owned(),
@@ -45,6 +46,13 @@ impl Config {
                     ("tls", listen.tls.as_ref().map_or_else(off, files)),
                     ("tokens", listen.tokens.as_ref().map_or_else(off, count)),
                     ("max_streams", listen.max_streams.to_string()),
+                    ("max_connections", listen.max_connections.to_string()),
+                    (
+                        "max_connection_age",
+                        age.map_or_else(|| "none".to_owned(), span),
+                    ),
+                    ("grpc_web", listen.grpc_web.to_string()),
+                    ("web_origins", listen.web_origins.join(",")),
                     ("keepalive.interval", span(listen.keepalive_interval)),
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),

@@ -17,6 +17,14 @@ pub struct Listen {
     pub tokens: Option<Tokens>,
     /// Streams on one connection.
     pub max_streams: u32,
+    /// Connections at one time.
+    pub max_connections: usize,
+    /// How old a connection may become, more or less.
+    pub max_connection_age: Option<Duration>,
+    /// Whether gRPC-Web is served.
+    pub grpc_web: bool,
+    /// From where pages may call; `*` is anywhere.
+    pub web_origins: Vec<String>,
     /// HTTP/2 pings on quiet connections.
     pub keepalive_interval: Duration,
     /// Time for their answer, then the connection is closed.

@@ -56,6 +56,7 @@ mod tests;
 mod tree;
 mod unwritten_parse;
 mod value;
+mod web_parse;
 mod wish;
 
 pub use self::{

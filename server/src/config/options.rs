@@ -132,6 +132,19 @@ options! {
     LISTEN_MAX_STREAMS = "listen.max_streams",
         Kind::Integer { min: 1, max: 100_000, unit: "streams" }, Need::Default("256"),
         "Streams on one connection.";
+    LISTEN_MAX_CONNECTIONS = "listen.max_connections",
+        Kind::Integer { min: 1, max: 1_000_000, unit: "connections" }, Need::Default("10000"),
+        "Connections at one time; those beyond are closed at once.";
+    LISTEN_MAX_CONNECTION_AGE = "listen.max_connection_age", millis(SECOND, YEAR), Need::Optional,
+        "How old a connection may become, a tenth more or less. Then its streams are told `Drain`, \
+         and it ends within `shutdown.drain`. Without it connections live for as long as they can.";
+    LISTEN_GRPC_WEB = "listen.grpc_web", Kind::Flag, Need::Default("false"),
+        "Also serves gRPC-Web, which browsers speak, over HTTP/1.1 and HTTP/2. It carries no \
+         `Subscribe` and no `Publish`.";
+    LISTEN_WEB_ORIGINS = "listen.web_origins",
+        Kind::Texts("origins as \"https://app.example.com\", or \"*\" for any"),
+        Need::Default("[]"),
+        "From where pages may call by gRPC-Web. Others are refused.";
     LISTEN_KEEPALIVE_INTERVAL = "listen.keepalive.interval", millis(SECOND, HOUR),
         Need::Default("\"15s\""), "HTTP/2 pings on quiet connections.";
     LISTEN_KEEPALIVE_TIMEOUT = "listen.keepalive.timeout", millis(SECOND, 5 * MINUTE),

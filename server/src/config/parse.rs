@@ -14,7 +14,7 @@ use super::{
     reader::{Reader, path, problem},
     subscription_parse,
     tree::{Node, Origin},
-    value,
+    value, web_parse,
 };
 
 /// Reads everything.
@@ -69,6 +69,9 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
     let pulls = reader.read(&options::LISTEN_MAX_PULL_SESSIONS, "", value::small);
     let idle = reader.read(&options::LISTEN_PULL_IDLE, "", value::duration);
+    let connections = reader.read(&options::LISTEN_MAX_CONNECTIONS, "", value::small);
+    let age = reader.read(&options::LISTEN_MAX_CONNECTION_AGE, "", value::duration);
+    let web = web_parse::web(reader);
     let access = access_parse::access(reader);
     let (address, insecure, access) = (address?, insecure?, access?);
     let open = access.tls.is_none() && access.tokens.is_none();
@@ -83,12 +86,17 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
         );
         return None;
     }
+    let (grpc_web, web_origins) = web?;
     Some(Listen {
         address,
         insecure,
         tls: access.tls,
         tokens: access.tokens,
         max_streams: max_streams?,
+        max_connections: usize::try_from(connections?).unwrap_or(usize::MAX),
+        max_connection_age: age,
+        grpc_web,
+        web_origins,
         keepalive_interval: interval?,
         keepalive_timeout: timeout?,
         ping_interval: ping?,

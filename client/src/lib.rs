@@ -172,6 +172,23 @@
 //! [`Unknown`](NotWrittenKind::Unknown) leaves it open, and with
 //! [`retry_unanswered`](PublisherBuilder::retry_unanswered) it can be written twice. Give
 //! records an [idempotency key](Outgoing::idempotency_key) so that readers can tell.
+//!
+//! # TLS and tokens
+//!
+//! ```no_run
+//! # use ackgate_client::{Error, Subscriber, Tls};
+//! # async fn example(token: String) -> Result<(), Error> {
+//! let orders = Subscriber::builder("https://gateway.internal:7654", "orders")
+//!     .tls(Tls::new().ca_file("/etc/ackgate/ca.pem"))
+//!     .token(token)
+//!     .connect()
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A gateway that is not trusted is [`Error::Tls`], a token that it does not know an
+//! [`Error::Status`] with [`Code::Unauthenticated`]; neither is tried again.
 
 mod addresses;
 mod batch;

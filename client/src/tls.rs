@@ -269,3 +269,101 @@ fn lasting(error: &rustls::Error) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem_of(tls: &Tls, address: &str) -> Option<String> {
+        let made = over(&address.parse().unwrap(), Some(tls), Duration::from_secs(1));
+        made.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn wrong_files_are_options_that_are_wrong() {
+        let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        let certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (tls, expected) in [
+            (
+                Tls::new().ca_file("/no/such.pem"),
+                "/no/such.pem cannot be read: No such file",
+            ),
+            (
+                Tls::new().ca_pem("no PEM"),
+                "the authorities has no certificate in PEM",
+            ),
+            (
+                Tls::new().ca_pem("-----BEGIN CERTIFICATE-----\n"),
+                "the authorities is not PEM",
+            ),
+            (
+                Tls::new().ca_pem(certificate).identity_pem(key, key),
+                "the certificate has no certificate",
+            ),
+            (
+                Tls::new()
+                    .ca_pem(certificate)
+                    .identity_pem(certificate, certificate),
+                "the private key has no private key",
+            ),
+            (
+                Tls::new()
+                    .ca_pem(certificate)
+                    .identity_pem(certificate, key),
+                "option tls: ",
+            ),
+            (
+                Tls::new().ca_pem(certificate).server_name("not a name"),
+                "option tls: ",
+            ),
+        ] {
+            let problem = problem_of(&tls, "https://localhost:1").unwrap_or_default();
+            assert!(problem.starts_with("option tls: "), "{problem}");
+            assert!(problem.contains(expected), "{expected} in {problem}");
+            assert!(
+                !format!("{problem} {tls:?}").contains("AAAA"),
+                "{problem} {tls:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn tls_is_used_where_it_is_given_or_the_address_says_so() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let given = Tls::new().ca_pem(certificate);
+        for (address, tls, expected) in [
+            ("localhost:1", None, "http"),
+            ("http://localhost:1", None, "http"),
+            ("localhost:1", Some(&given), "https"),
+            ("http://localhost:1/", Some(&given), "https"),
+            ("https://localhost:1", Some(&given), "https"),
+        ] {
+            let endpoint = over(&address.parse().unwrap(), tls, Duration::from_secs(1)).unwrap();
+            assert_eq!(endpoint.uri().scheme_str(), Some(expected), "{address}");
+            assert_eq!(endpoint.uri().port_u16(), Some(1), "{address}");
+        }
+    }
+
+    #[test]
+    fn only_what_would_be_so_again_is_a_problem_of_tls() {
+        let told = |error: rustls::Error| {
+            let io = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            problem(&io)
+        };
+        let unknown = rustls::CertificateError::UnknownIssuer;
+        assert!(told(unknown.into()).is_some_and(|it| it.contains("UnknownIssuer")));
+        let alert = rustls::Error::AlertReceived;
+        assert!(told(alert(AlertDescription::CertificateRequired)).is_some());
+        assert_eq!(told(alert(AlertDescription::InternalError)), None);
+        assert_eq!(told(rustls::Error::DecryptError), None);
+        // As it comes out of HTTP/2: as words.
+        let words = |text: &str| problem(&std::io::Error::other(text.to_owned()));
+        let told = words("broken: received fatal alert: CertificateExpired");
+        assert_eq!(
+            told.as_deref(),
+            Some("received fatal alert: CertificateExpired")
+        );
+        assert_eq!(words("broken: received fatal alert: InternalError"), None);
+        assert_eq!(words("connection reset"), None);
+    }
+}

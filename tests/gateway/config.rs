@@ -1,9 +1,10 @@
 //! What the program refuses to start with, what it says then, and what it waits for.
 
-use std::{fs, net::SocketAddr, process::Command, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, process::Command, time::Duration};
 
 use crate::support::{
-    Case, Process, Stage, Subscription, ackgate, cases, free_port, render, throughout,
+    Authority, Case, Identity, Process, Stage, Subscription, ackgate, cases, free_port, render,
+    throughout,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -11,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
         embedded: automatic_commits_cannot_be_switched_on,
             all_problems_are_reported_at_once,
             password_is_never_shown,
+            wrong_files_are_named_and_nothing_listens,
             cluster_that_does_not_answer_is_waited_for,
             check_passes_on_a_good_configuration;
         kafka: check_names_the_missing_topics;
@@ -148,4 +150,45 @@ async fn check_names_the_missing_topics(stage: Stage) {
         said.contains(&topic.name) && said.contains(&dead.name),
         "{said}"
     );
+}
+
+async fn wrong_files_are_named_and_nothing_listens(stage: Stage) {
+    let authority = Authority::new(stage.folder(), "ca");
+    let (one, two) = (authority.signs(&["one"]), authority.signs(&["two"]));
+    let mixed = Identity {
+        certificate: one.certificate.clone(),
+        key: two.key.clone(),
+    };
+    let missing = Identity {
+        certificate: one.certificate.clone(),
+        key: PathBuf::from("no-such.key"),
+    };
+    let swapped = Identity {
+        certificate: one.key.clone(),
+        key: one.certificate.clone(),
+    };
+    fs::write(stage.folder().join("tokens"), "me:hunter2\n").unwrap();
+    let check = async |command: &str, top: &str, expected: &str| {
+        let file = render(address(), "localhost:1", &[], top);
+        let (success, said) = run(&stage, command, &file).await;
+        assert!(!success && said.contains(expected), "{expected} in {said}");
+        let known = said.contains("hunter2") || said.contains("listening");
+        assert!(!known, "{said}");
+    };
+    for command in ["check", "serve"] {
+        check(
+            command,
+            &mixed.lines(),
+            "is not the key of the first certificate",
+        )
+        .await;
+        check(command, &missing.lines(), "no-such.key cannot be read").await;
+        check(command, &swapped.lines(), "holds no certificate in PEM").await;
+        check(
+            command,
+            "listen.tokens_file = \"tokens\"\n",
+            "line 1 must be NAME",
+        )
+        .await;
+    }
 }

@@ -167,7 +167,7 @@ impl Tls {
 
     /// What the next handshake goes by. Asked anew for each: certificates that change while
     /// the gateway runs would come in here.
-    pub(super) fn current(&self) -> Arc<ServerConfig> {
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.handshakes)
     }
 

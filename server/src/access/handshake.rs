@@ -45,10 +45,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 const FAREWELL: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
+/// A connection, or why there was none.
+type Connected = io::Result<TlsStream<TcpStream>>;
+
 /// Connections of a listener that have their handshake behind them.
 #[derive(Debug)]
 pub(crate) struct Secured {
-    ready: mpsc::Receiver<TlsStream<TcpStream>>,
+    ready: mpsc::Receiver<Connected>,
     accepting: JoinHandle<()>,
 }
 
@@ -60,10 +63,10 @@ pub(crate) fn secured(incoming: TcpIncoming, tls: Tls) -> Secured {
 }
 
 impl Stream for Secured {
-    type Item = io::Result<TlsStream<TcpStream>>;
+    type Item = Connected;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.ready.poll_recv(cx).map(|next| next.map(Ok))
+        self.ready.poll_recv(cx)
     }
 }
 
@@ -73,7 +76,7 @@ impl Drop for Secured {
     }
 }
 
-async fn accept(mut incoming: TcpIncoming, tls: Tls, ready: mpsc::Sender<TlsStream<TcpStream>>) {
+async fn accept(mut incoming: TcpIncoming, tls: Tls, ready: mpsc::Sender<Connected>) {
     let mut pending = Pending::default();
     loop {
         pending.room().await;
@@ -81,7 +84,8 @@ async fn accept(mut incoming: TcpIncoming, tls: Tls, ready: mpsc::Sender<TlsStre
             None => return,
             Some(Ok(stream)) => stream,
             Some(Err(error)) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+                // Told by whoever serves. An error says that nothing is served any more.
+                let _ended = ready.send(Err(error)).await;
                 time::sleep(PAUSE).await;
                 continue;
             }
@@ -90,13 +94,13 @@ async fn accept(mut incoming: TcpIncoming, tls: Tls, ready: mpsc::Sender<TlsStre
     }
 }
 
-async fn handshake(stream: TcpStream, tls: Tls, ready: mpsc::Sender<TlsStream<TcpStream>>) {
+async fn handshake(stream: TcpStream, tls: Tls, ready: mpsc::Sender<Connected>) {
     let peer = stream.peer_addr().ok();
     let accept = TlsAcceptor::from(tls.current()).accept(stream);
     match time::timeout(HANDSHAKE_WITHIN, accept.into_fallible()).await {
         Ok(Ok(stream)) => {
             // An error says that nothing is served any more.
-            let _ended = ready.send(stream).await;
+            let _ended = ready.send(Ok(stream)).await;
         }
         Ok(Err((error, stream))) => {
             tracing::debug!(?peer, %error, "no TLS handshake");

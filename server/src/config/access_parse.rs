@@ -60,7 +60,9 @@ fn tls(reader: &mut Reader<'_>) -> Option<Option<Tls>> {
         }
         (None, None) => return Some(None),
     };
-    match Tls::new(certificate, key, client_ca, false) {
+    // Pages in browsers may speak HTTP/1.1.
+    let http1 = reader.read(&options::LISTEN_GRPC_WEB, "", value::flag)?;
+    match Tls::new(certificate, key, client_ca, http1) {
         Ok(tls) => Some(Some(tls)),
         Err(mismatch) => {
             let (spec, why) = match mismatch {

@@ -172,6 +172,19 @@ fn a_wrong_file_is_named_with_what_is_wrong() {
 }
 
 #[test]
+fn http_1_is_spoken_over_tls_where_there_is_grpc_web() {
+    let files = Files::new();
+    let spoken = |listen: &str| {
+        let config = files.load(&format!("{TLS}{listen}")).expect("all is well");
+        let tls = config.listen.tls.expect("TLS");
+        tls.current().alpn_protocols.clone()
+    };
+    assert_eq!(spoken(""), [b"h2".to_vec()]);
+    let both = [b"h2".to_vec(), b"http/1.1".to_vec()];
+    assert_eq!(spoken("listen.grpc_web = true"), both);
+}
+
+#[test]
 fn files_of_tls_need_each_other() {
     let files = Files::new();
     for (listen, expected) in [

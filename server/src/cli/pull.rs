@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
+    access::Access,
     stop::Stop,
     sub::print::{self, Format, Place},
     target,
@@ -61,6 +62,9 @@ pub struct Args {
     /// Ends another session or stream of the same --id.
     #[arg(long, requires = "id")]
     takeover: bool,
+
+    #[command(flatten)]
+    access: Access,
 }
 
 /// Runs `ackgate pull`.
@@ -74,6 +78,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     let builder = Subscriber::builder(&address, &args.subscription)
         .subscriber_id(args.id.clone().unwrap_or_default())
         .takeover(args.takeover);
+    let builder = args.access.subscriber(builder)?;
     let mut puller = builder
         .puller()
         .await?

@@ -10,6 +10,8 @@ use crate::{
     Error, Subscriber,
     event::{Event, Observer},
     shape::{Batches, SubscriptionOptions},
+    tls::Tls,
+    token::{Secret, Token},
     tries::Retry,
 };
 
@@ -60,6 +62,8 @@ impl Source {
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder {
     pub(crate) address: String,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) token: Option<Secret>,
     pub(crate) source: Source,
     pub(crate) subscriber_id: String,
     pub(crate) credit_records: u32,
@@ -89,6 +93,8 @@ impl Builder {
     pub(crate) fn new(address: String, source: Source) -> Self {
         Self {
             address,
+            tls: None,
+            token: None,
             source,
             subscriber_id: String::new(),
             credit_records: 8_192,
@@ -113,6 +119,20 @@ impl Builder {
             close_timeout: Duration::from_secs(5),
             observer: None,
         }
+    }
+
+    /// Connects over TLS, also if the address begins with `http`. Without it only an address
+    /// that begins with `https` does, and trusts whom the system trusts.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Sets the token by which the gateway knows who calls: visible ASCII characters. Over a
+    /// connection without TLS, whoever listens on the way can use it too.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Secret(token.into()));
+        self
     }
 
     /// Sets the subscriber's own name, which appears in dead letters and logs: at
@@ -261,8 +281,8 @@ impl Builder {
     /// if trying again would not help, and [`Error::GaveUp`] after
     /// [`max_retries`](Self::max_retries).
     pub async fn connect(self) -> Result<Subscriber, Error> {
-        let endpoint = self.checked()?;
-        Subscriber::start(self, endpoint).await
+        let (endpoint, token) = (self.checked()?, Token::new(self.token.as_ref())?);
+        Subscriber::start(self, endpoint, token).await
     }
 
     pub(crate) fn open(&self) -> v1::Open {

@@ -23,6 +23,7 @@ use crate::{
     settler::{Given, Settler},
     stats::{Counters, add},
     subscriber::Current,
+    token::Token,
     writer,
 };
 
@@ -37,6 +38,7 @@ const WRITER_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Context {
     pub(crate) options: Builder,
     pub(crate) endpoint: Endpoint,
+    pub(crate) token: Token,
     pub(crate) counters: Arc<Counters>,
     pub(crate) current: Arc<Current>,
     /// What is in hand, over all sessions.
@@ -180,7 +182,7 @@ async fn connect(context: &Context) -> Result<Open, Error> {
         })
         .await
         .map_err(|_| Error::Ended)?;
-    let call = client.subscribe(ReceiverStream::new(outbox));
+    let call = client.subscribe(context.token.on(ReceiverStream::new(outbox)));
     let timeout = options.open_timeout;
     let response = time::timeout(timeout, call)
         .await

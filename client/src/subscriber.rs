@@ -18,7 +18,7 @@ use tonic::transport::Endpoint;
 
 use crate::{
     Batch, Builder, Confirm, Delivery, Error, Order, Problem, Stats, options::Source, reconnect,
-    session::Context, settler::Settler, stats::Counters,
+    session::Context, settler::Settler, stats::Counters, token::Token,
 };
 
 /// Time that the reader has beyond the close timeout to come to an end.
@@ -94,7 +94,11 @@ impl Subscriber {
         Self::builder(address, subscription).connect().await
     }
 
-    pub(crate) async fn start(options: Builder, endpoint: Endpoint) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        options: Builder,
+        endpoint: Endpoint,
+        token: Token,
+    ) -> Result<Self, Error> {
         let counters = Arc::new(Counters::new(options.observer.clone()));
         let current = Arc::new(Current::default());
         let close_timeout = options.close_timeout;
@@ -112,6 +116,7 @@ impl Subscriber {
             options,
             settler,
             endpoint,
+            token,
             counters: Arc::clone(&counters),
             current: Arc::clone(&current),
             queue: to_queue,

@@ -96,7 +96,7 @@ fn message_frame_has_the_bytes_of_its_response() {
             answers: Vec::new(),
             more: false,
         }),
-        Response::Drain(v1::Drain { deadline: None }),
+        Response::Drain(v1::Drain::default()),
     ];
     for response in responses {
         let frame = Frame::from(response.clone());

@@ -4,9 +4,12 @@
 //! **Boundary**: wiring only. Configuration comes in as a value; who asks for the
 //! stop is the caller's affair.
 
+mod connections;
+mod descriptors;
 mod kafka;
 mod listener;
 mod reflection;
+mod web;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,7 +17,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{bind, flatten, local_addr, serve, serve_operators},
+    listener::{Served, bind, local_addr, note_end, serve, serve_operators},
 };
 use crate::{
     broker::{self, Producer},
@@ -62,9 +65,6 @@ pub enum Error {
         /// The library's answer.
         source: broker::Error,
     },
-    /// The listener failed.
-    #[error("the gRPC listener failed: {0}")]
-    Serve(#[from] tonic::transport::Error),
 }
 
 /// A gateway that is bound and not running yet.
@@ -165,11 +165,9 @@ impl Gateway {
             health,
             address,
         } = self;
+        descriptors::raise(listen.max_connections);
+        let limits = PullLimits::of(&listen);
         let interval = listen.ping_interval;
-        let limits = PullLimits {
-            sessions: listen.max_pull_sessions as usize,
-            idle: listen.pull_idle,
-        };
         let service = Service::new(
             registry.clone(),
             desk.clone(),
@@ -178,39 +176,33 @@ impl Gateway {
             limits,
         );
         let (end_connections, connections_end) = oneshot::channel::<()>();
-        let mut server = serve(&listen, listener, service, &health, connections_end);
+        let served = Served {
+            service,
+            health: &health,
+            grace: shutdown.drain,
+        };
+        let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
+        listener::tell(&listen);
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");
         }
         tokio::select! {
-            ended = &mut server => return flatten(ended),
+            ended = &mut server => {
+                note_end(ended);
+                return Ok(());
+            }
             () = stop => {}
         }
-        tracing::info!(
-            "stopping: refusing new streams, draining for {:?}",
-            shutdown.drain
-        );
         health.drain();
         gate.close();
-        let Closing {
-            subscriptions,
-            producers,
-        } = registry.close();
-        tokio::join!(
-            stop_drivers(subscriptions, &shutdown),
-            desk.stop(shutdown.drain)
-        );
-        tokio::join!(
-            close_producers(producers, shutdown.close),
-            desk.flush(shutdown.close)
-        );
+        drain(&registry, &desk, &shutdown).await;
         drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
         match tokio::time::timeout(CONNECTIONS_END_WITHIN, &mut server).await {
-            Ok(ended) => flatten(ended)?,
+            Ok(ended) => note_end(ended),
             Err(_elapsed) => {
                 tracing::warn!("connections still open after the drain are cut");
                 server.abort();
@@ -219,6 +211,26 @@ impl Gateway {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Everything that is out is answered, committed and written, or its time is over.
+async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
+    tracing::info!(
+        "stopping: refusing new streams, draining for {:?}",
+        shutdown.drain
+    );
+    let Closing {
+        subscriptions,
+        producers,
+    } = registry.close();
+    tokio::join!(
+        stop_drivers(subscriptions, shutdown),
+        desk.stop(shutdown.drain)
+    );
+    tokio::join!(
+        close_producers(producers, shutdown.close),
+        desk.flush(shutdown.close)
+    );
 }
 
 /// All drivers drain at the same time and leave their groups.

@@ -53,10 +53,12 @@ mod redelivery;
 mod redrive;
 mod reflection;
 mod rolling;
+mod secure;
 mod sessions;
 mod shutdown;
 mod tools;
 mod verdicts;
+mod web;
 
 use std::process::ExitCode;
 
@@ -97,8 +99,10 @@ fn main() -> ExitCode {
         log::cases(),
         lanes::cases(),
         rolling::cases(),
+        secure::cases(),
         tools::cases(),
         pub_command::cases(),
+        web::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

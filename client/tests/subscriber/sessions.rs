@@ -155,6 +155,7 @@ async fn drained_subscriber_answers_what_is_out_says_goodbye_and_comes_again() {
     session
         .say(Response::Drain(v1::Drain {
             deadline: Some(seconds(30)),
+            ..v1::Drain::default()
         }))
         .await;
     delivery(&mut subscriber).await.ack();

@@ -5,6 +5,7 @@ use super::{
     options::{size, span},
     problem::MASK,
 };
+use crate::access::{Tls, Tokens};
 use ackgate_lane::{Backoff, OnExpired, OnReject, OnUnwritten, Order, Policy, Ratio};
 
 /// Properties that are shown with their value; every other one is masked, since a
@@ -31,6 +32,7 @@ impl Config {
     #[must_use]
     pub fn effective(&self) -> Vec<(String, String)> {
         let listen = &self.listen;
+        let age = listen.max_connection_age;
         let mut parts = vec![
             (
                 "gateway".to_owned(),
@@ -41,7 +43,16 @@ impl Config {
                 line(&[
                     ("address", listen.address.to_string()),
                     ("insecure", listen.insecure.to_string()),
+                    ("tls", listen.tls.as_ref().map_or_else(off, files)),
+                    ("tokens", listen.tokens.as_ref().map_or_else(off, count)),
                     ("max_streams", listen.max_streams.to_string()),
+                    ("max_connections", listen.max_connections.to_string()),
+                    (
+                        "max_connection_age",
+                        age.map_or_else(|| "none".to_owned(), span),
+                    ),
+                    ("grpc_web", listen.grpc_web.to_string()),
+                    ("web_origins", listen.web_origins.join(",")),
                     ("keepalive.interval", span(listen.keepalive_interval)),
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),
@@ -84,6 +95,22 @@ impl Config {
         }
         parts
     }
+}
+
+fn off() -> String {
+    "off".to_owned()
+}
+
+fn files(tls: &Tls) -> String {
+    let files = tls.files();
+    let written: Vec<String> = files
+        .map(|(option, path)| format!("{option}={}", path.display()))
+        .collect();
+    written.join(",")
+}
+
+fn count(tokens: &Tokens) -> String {
+    tokens.count().to_string()
 }
 
 fn cluster(cluster: &Cluster) -> (String, String) {

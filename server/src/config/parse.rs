@@ -6,14 +6,15 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, Subscription, ad_hoc_parse, address, admin, checks,
+    Cluster, Config, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse, address,
+    admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
     reader::{Reader, path, problem},
     subscription_parse,
     tree::{Node, Origin},
-    value,
+    value, web_parse,
 };
 
 /// Reads everything.
@@ -68,21 +69,34 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
     let pulls = reader.read(&options::LISTEN_MAX_PULL_SESSIONS, "", value::small);
     let idle = reader.read(&options::LISTEN_PULL_IDLE, "", value::duration);
-    let (address, insecure) = (address?, insecure?);
-    if !address.ip().is_loopback() && !insecure {
+    let connections = reader.read(&options::LISTEN_MAX_CONNECTIONS, "", value::small);
+    let age = reader.read(&options::LISTEN_MAX_CONNECTION_AGE, "", value::duration);
+    let web = web_parse::web(reader);
+    let access = access_parse::access(reader);
+    let (address, insecure, access) = (address?, insecure?, access?);
+    let open = access.tls.is_none() && access.tokens.is_none();
+    if !address.ip().is_loopback() && open && !insecure {
         reader.refuse(
             &options::LISTEN_ADDRESS,
             "",
-            "is open to the network without TLS: anyone who reaches it can read the topics and \
-             acknowledge their records; use a loopback address such as 127.0.0.1:7654, or set \
-             listen.insecure = true if the network itself is trusted",
+            "is open to the network without TLS or tokens: anyone who reaches it can read the \
+             topics and acknowledge their records; use a loopback address such as \
+             127.0.0.1:7654, set listen.tls and listen.tokens_file, or set listen.insecure = true \
+             if the network itself is trusted",
         );
         return None;
     }
+    let (grpc_web, web_origins) = web?;
     Some(Listen {
         address,
         insecure,
+        tls: access.tls,
+        tokens: access.tokens,
         max_streams: max_streams?,
+        max_connections: usize::try_from(connections?).unwrap_or(usize::MAX),
+        max_connection_age: age,
+        grpc_web,
+        web_origins,
         keepalive_interval: interval?,
         keepalive_timeout: timeout?,
         ping_interval: ping?,

@@ -210,6 +210,7 @@ impl Driver {
         self.dispatch(now);
         self.step_draws(now);
         self.end_drained(now);
+        self.end_leaving(now);
         self.carry_out(now);
         self.send_commits();
         self.answer_revokes();

@@ -141,6 +141,9 @@ pub enum Input {
         /// The batch's runs.
         ranges: Vec<OffsetRange>,
     },
+    /// Its connection is too old: nothing more goes out to it, and it ends within that
+    /// time.
+    Drain(Session, Duration),
     /// It ends. Last.
     Detach(Session, Departure),
     /// An operator wants to see the subscription.
@@ -254,6 +257,15 @@ pub struct LaneNotice {
     pub detail: String,
 }
 
+/// Why a session is told that it ends soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainReason {
+    /// The gateway stops.
+    GatewayStops,
+    /// Its connection is too old.
+    ConnectionAge,
+}
+
 /// Why the gateway ends a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -273,6 +285,8 @@ pub enum End {
     Superseded,
     /// It kept a lane's window full for too long without a verdict.
     Slow,
+    /// Its connection is too old.
+    ConnectionAged,
 }
 
 /// What a session hears.
@@ -293,8 +307,8 @@ pub enum Outbound {
     },
     /// News of a lane.
     Lane(LaneNotice),
-    /// The gateway stops soon.
-    Drain(Duration),
+    /// It ends within that time.
+    Drain(Duration, DrainReason),
     /// Nothing follows.
     End(End),
 }

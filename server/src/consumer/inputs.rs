@@ -74,6 +74,7 @@ impl Driver {
                 lane,
                 ranges,
             } => self.sent(session, lane, &ranges),
+            Input::Drain(session, grace) => self.drain_session(session, grace),
             Input::Detach(session, how) => self.depart(session, how),
             Input::Show(answer) => self.show(answer),
             Input::ResetBreakers(of, answer) => self.reset_breakers(&of, answer),

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{
     driver::Driver,
-    handle::{End, Outbound, State},
+    handle::{DrainReason, End, Outbound, State},
 };
 use crate::broker::{ClusterState, Commit, Consumer, Event};
 
@@ -90,6 +90,9 @@ impl Driver {
             self.waits.due(),
             self.next_drained(),
             self.next_draw(now),
+            self.subscribers
+                .next_goodbye()
+                .filter(|_| self.stopping.is_none()),
             self.fence.due().filter(|_| self.lanes.len() > 0),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
@@ -169,7 +172,8 @@ impl Driver {
         // Nobody comes back to a gateway that stops: what is out to them is not awaited.
         self.end_absences(now, true);
         for subscriber in self.subscribers.ids() {
-            let _missed = self.subscribers.inform(subscriber, Outbound::Drain(drain));
+            let told = Outbound::Drain(drain, DrainReason::GatewayStops);
+            let _missed = self.subscribers.inform(subscriber, told);
         }
         for generation in self.lanes.generations() {
             if let Some(entry) = self.lanes.touch(generation) {

@@ -27,6 +27,7 @@ mod inputs;
 mod intake;
 mod lanes;
 mod leases;
+mod leaving;
 mod letters;
 mod members;
 mod membership;
@@ -48,8 +49,9 @@ pub use counts::Counts;
 pub use draw::{Draw, Drawn};
 pub use driver::{Parts, spawn};
 pub use handle::{
-    Confirm, Credit, Departure, End, Handle, Input, LaneLabel, LaneNotice, LaneVerdict, NoticeKind,
-    Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket, VerdictAnswer,
+    Confirm, Credit, Departure, DrainReason, End, Handle, Input, LaneLabel, LaneNotice,
+    LaneVerdict, NoticeKind, Outbound, OutboundBatch, Redelivered, State, Stopped, Ticket,
+    VerdictAnswer,
 };
 pub use intake::Wall;
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};

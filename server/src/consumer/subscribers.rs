@@ -4,6 +4,7 @@
 //! **Invariant L8**: what is out never exceeds the credit when a batch is made.
 
 mod draws;
+mod leaving;
 mod presence;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -11,6 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ackgate_lane::{Generation, Subscriber, Time};
 use tokio::sync::{mpsc, oneshot};
 
+use self::leaving::Leaving;
 use super::{
     bodies::Size,
     drained::Taking,
@@ -60,6 +62,8 @@ pub(super) struct Attached {
     pub(super) filter: Option<Filter>,
     pub(super) batch: Batch,
     pub(super) until_drained: bool,
+    /// Once it has been told that it ends soon.
+    leaving: Option<Leaving>,
     /// Since when it has been taking records; `None` while it is paused.
     pub(super) taking: Option<Taking>,
     credit: Credit,
@@ -103,7 +107,7 @@ pub(super) struct Allowance {
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
-        self.credit.is_some() || self.drawing.is_some()
+        (self.credit.is_some() || self.drawing.is_some()) && self.leaving.is_none()
     }
 
     /// Whether it may take records of `lane`.

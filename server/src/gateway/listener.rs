@@ -9,11 +9,19 @@ use ackgate_proto::server::{
     admin_service_server::AdminServiceServer, gateway_service_server::GatewayServiceServer,
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::{
+    service::Routes,
+    transport::{Server, server::TcpIncoming},
+};
 use tower::util::MapResponseLayer;
 
-use super::{Error, reflection};
+use super::{
+    Error,
+    connections::{self, Limits, Serving},
+    reflection, web,
+};
 use crate::{
+    access::{Guard, Tls, Tokens, secured},
     admin::Admin,
     config::Listen,
     health::{self, Health},
@@ -32,6 +40,9 @@ const RECEIVE_WINDOW: u32 = 1024 * 1024;
 /// not read for a while keeps its window full; with more of them than this on one
 /// connection, the other streams of that connection wait too.
 const WINDOWS: u32 = 32;
+
+/// Signs of life that a system may leave without an answer.
+const KEEPALIVE_TRIES: u32 = 3;
 
 /// The longest an operator's call may take, and how many one connection may have.
 const OPERATORS_WAIT: Duration = Duration::from_secs(30);
@@ -84,42 +95,111 @@ impl Drop for AbortOnDrop {
     }
 }
 
-pub(super) type Serving = JoinHandle<Result<(), tonic::transport::Error>>;
+/// Says in the log who can reach the listener, and how.
+pub(super) fn tell(listen: &Listen) {
+    let tls = match &listen.tls {
+        None => "off",
+        Some(_) => "on",
+    };
+    let client_certificates = match &listen.tls {
+        Some(tls) if tls.wants_client_certificates() => "required",
+        Some(_) | None => "not required",
+    };
+    let days_left = listen.tls.as_ref().map(Tls::days_left);
+    let tokens = listen.tokens.as_ref().map_or(0, Tokens::count);
+    tracing::info!(tls, client_certificates, days_left, tokens, "access");
+    for warning in listen.warnings() {
+        tracing::warn!("{warning}");
+    }
+}
 
+/// What subscribers and publishers are served with.
+#[derive(Debug)]
+pub(super) struct Served<'a> {
+    pub(super) service: Service,
+    pub(super) health: &'a Health,
+    /// Time for a stream to end whose connection is too old.
+    pub(super) grace: Duration,
+}
+
+/// Everything that can be called here, and what every call passes.
+fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
+    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let mut services = Routes::builder();
+    services
+        .add_service(service)
+        .add_service(health::service(health));
+    if listen.reflection {
+        if let Some(v1) = reflection::v1() {
+            services.add_service(v1);
+        }
+        if let Some(v1alpha) = reflection::v1alpha() {
+            services.add_service(v1alpha);
+        }
+    }
+    let router = services
+        .routes()
+        .into_axum_router()
+        .layer(MapResponseLayer::new(with_reason))
+        .layer(Guard(listen.tokens.clone()));
+    // Outside of the guard: a page asks without a token whether it may call.
+    if listen.grpc_web {
+        web::over(Routes::from(router), &listen.web_origins)
+    } else {
+        Routes::from(router)
+    }
+}
+
+/// Serves until `end`.
 pub(super) fn serve(
     listen: &Listen,
     listener: TcpListener,
-    service: Service,
-    health: &Health,
+    served: Served<'_>,
     end: oneshot::Receiver<()>,
-) -> Serving {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let service = GatewayServiceServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
-    let router = Server::builder()
-        .layer(MapResponseLayer::new(with_reason))
+) -> JoinHandle<()> {
+    let incoming = TcpIncoming::from(listener)
+        .with_nodelay(Some(true))
+        // Peers that speak HTTP/1 answer no pings.
+        .with_keepalive(Some(listen.keepalive_interval))
+        .with_keepalive_interval(Some(listen.keepalive_timeout))
+        .with_keepalive_retries(Some(KEEPALIVE_TRIES));
+    let Served {
+        service,
+        health,
+        grace,
+    } = served;
+    let server = Server::builder()
+        .accept_http1(listen.grpc_web)
         .http2_keepalive_interval(Some(listen.keepalive_interval))
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))
         .initial_stream_window_size(Some(RECEIVE_WINDOW))
-        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW))
-        .add_service(service)
-        .add_service(health::service(health))
-        .add_optional_service(listen.reflection.then(reflection::v1).flatten())
-        .add_optional_service(listen.reflection.then(reflection::v1alpha).flatten());
-    tokio::spawn(router.serve_with_incoming_shutdown(incoming, async move {
+        .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW));
+    let limits = Limits {
+        age: listen.max_connection_age,
+        grace,
+        connections: listen.max_connections,
+    };
+    let serving = Serving {
+        server,
+        routes: routes(listen, service, health),
+    };
+    let end = async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);
-    }))
+    };
+    match &listen.tls {
+        None => tokio::spawn(connections::run(incoming, serving, limits, end)),
+        Some(tls) => {
+            let incoming = secured(incoming, tls.clone());
+            tokio::spawn(connections::run(incoming, serving, limits, end))
+        }
+    }
 }
 
-pub(super) fn flatten(
-    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
-) -> Result<(), Error> {
-    match ended {
-        Ok(result) => Ok(result?),
-        Err(_panicked) => {
-            tracing::error!("the listener's task panicked");
-            Ok(())
-        }
+/// Says so if the listener's task has not ended by itself.
+pub(super) fn note_end(ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err() {
+        tracing::error!("the listener's task panicked");
     }
 }

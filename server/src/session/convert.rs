@@ -11,7 +11,10 @@ use tonic::Status;
 use v1::subscribe_response::Response;
 
 use super::status::Reason;
-use crate::{config, consumer::Credit};
+use crate::{
+    config,
+    consumer::{Credit, DrainReason},
+};
 
 pub(super) use lane::{batch, encoded_batch, lane_event, notice};
 pub(super) use verdict::{MAX_VERDICTS, answers, extensions, settled, verdicts};
@@ -52,9 +55,14 @@ pub(super) fn credit(credit: v1::Credit) -> Result<Credit, Status> {
 }
 
 /// The warning before the gateway ends the stream.
-pub(super) fn drain(left: Duration) -> Frame {
+pub(super) fn drain(left: Duration, why: DrainReason) -> Frame {
+    let reason = match why {
+        DrainReason::GatewayStops => v1::DrainReason::GatewayStops,
+        DrainReason::ConnectionAge => v1::DrainReason::ConnectionAge,
+    };
     Response::Drain(v1::Drain {
         deadline: duration(left),
+        reason: reason.into(),
     })
     .into()
 }

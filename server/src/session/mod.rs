@@ -4,6 +4,7 @@
 //! Boundary: the only folder beside `admin` that knows gRPC and protocol types. It decides nothing
 //! about records.
 
+mod age;
 mod convert;
 mod goodbye;
 mod handshake;
@@ -13,9 +14,12 @@ mod pull;
 mod reader;
 mod service;
 mod status;
+mod web;
 mod writer;
 
+pub use age::Age;
 pub(crate) use publish::with_reason;
 pub use pull::Limits as PullLimits;
 pub use service::{Gate, Service};
 pub use status::{DOMAIN, Reason};
+pub use web::OverWeb;

@@ -40,6 +40,11 @@ impl From<End> for Outcome {
             // Everything was answered, so there is no difference to a goodbye.
             End::Closed | End::Drained => Self::Closed,
             End::ShuttingDown => Self::Refused(shutting_down()),
+            End::ConnectionAged => {
+                Self::Refused(Reason::ConnectionAged.status(
+                    "the connection is as old as the gateway lets it become; connect again",
+                ))
+            }
             End::TooManyAnswers => Self::Refused(Reason::TooManyAnswers.status(
                 "the verdicts of one message have more than 20000 different answers; name \
                  what was delivered, in shorter runs",

@@ -80,6 +80,7 @@ pub(super) fn weight(input: &Input, confirm: Confirm) -> u32 {
         | Input::EndDraw(_)
         | Input::Retire(..)
         | Input::Sent { .. }
+        | Input::Drain(..)
         | Input::Detach(..)
         | Input::Beat(_)
         | Input::Show(_)

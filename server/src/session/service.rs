@@ -1,6 +1,7 @@
 //! The gRPC service: finds the subscription, opens a session, answers at once.
 
 use std::{
+    convert::Infallible,
     pin::Pin,
     sync::{
         Arc,
@@ -17,18 +18,21 @@ use futures::Stream;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument as _;
 
 use super::{
+    age::{Age, aged},
     convert,
     goodbye::{self, Attached},
     handshake::{self, Opening, resume},
     outcome::{Outcome, shutting_down},
     publish,
     pull::{self, Limits, Pulls},
-    reader, writer,
+    reader, web, writer,
 };
 use crate::{
-    consumer::{Accepted, Session},
+    access,
+    consumer::{Accepted, Handle, Input, Session},
     publish::Desk,
     registry::Registry,
 };
@@ -157,14 +161,19 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        web::refuse_stream(request.extensions(), "PublishBatch")?;
+        let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
-            let outcome = publish::run(&shared.desk, request.into_inner(), &transport).await;
+        let span = access::span(&request);
+        let stream_of = async move {
+            let input = request.into_inner();
+            let outcome = publish::run(&shared.desk, input, &transport, age.as_ref()).await;
             tracing::debug!(?outcome, "a publisher's stream ends");
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(stream_of.instrument(span));
         Ok(Response::new(stream))
     }
 
@@ -175,8 +184,9 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        let span = access::span(&request);
         let batch = publish::batch(&self.shared.desk, request.into_inner());
-        batch.await.map(Response::new)
+        batch.instrument(span).await.map(Response::new)
     }
 
     async fn pull(&self, request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
@@ -208,14 +218,18 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        web::refuse_stream(request.extensions(), "Pull and Settle")?;
+        let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
+        let span = access::span(&request);
         // Headers go out now; the first message is awaited by the session.
-        tokio::spawn(async move {
-            let outcome = shared.session(request.into_inner(), &transport).await;
+        let session = async move {
+            let outcome = shared.session(request.into_inner(), &transport, age).await;
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(session.instrument(span));
         Ok(Response::new(stream))
     }
 }
@@ -225,6 +239,7 @@ impl Shared {
         &self,
         mut input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
+        age: Option<Age>,
     ) -> Outcome {
         let opening = tokio::select! {
             biased;
@@ -237,7 +252,7 @@ impl Shared {
             Err(status) => return Outcome::Refused(status),
         };
         let session = Session(self.sessions.fetch_add(1, Ordering::Relaxed) + 1);
-        self.attached(opening, session, input, transport).await
+        self.attached(opening, session, input, transport, age).await
     }
 
     /// Attaches, answers, and runs both halves; the first to end ends the session.
@@ -247,6 +262,7 @@ impl Shared {
         session: Session,
         input: Streaming<v1::SubscribeRequest>,
         transport: &writer::Transport,
+        age: Option<Age>,
     ) -> Outcome {
         let handle = opening.handle.clone();
         let limits = writer::Limits {
@@ -280,6 +296,7 @@ impl Shared {
             biased;
             outcome = read => (outcome, true),
             outcome = &mut write => (outcome, false),
+            never = drain_when_aged(&handle, session, age.as_ref()) => match never {},
         };
         goodbye.tell(outcome.departure()).await;
         tracing::debug!(session = session.0, ?outcome, "session ends");
@@ -324,4 +341,12 @@ impl Shared {
         })
         .into()
     }
+}
+
+/// Tells the driver once the connection is too old.
+async fn drain_when_aged(handle: &Handle, session: Session, age: Option<&Age>) -> Infallible {
+    let grace = aged(age).await;
+    // A stopped driver ends the session by itself.
+    let _stopped = handle.send(Input::Drain(session, grace)).await;
+    std::future::pending().await
 }

@@ -99,11 +99,19 @@ pub enum Reason {
     NotReady,
     /// The gateway stops.
     ShuttingDown,
+    /// The connection is as old as it may become.
+    ConnectionAged,
+    /// A call over gRPC-Web that sends a stream.
+    WebStream,
+    /// A call without a token, where one is needed.
+    TokenMissing,
+    /// A token that is none of the gateway's.
+    TokenUnknown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 46] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -146,6 +154,10 @@ impl Reason {
         Self::TooManyPullSessions,
         Self::NotReady,
         Self::ShuttingDown,
+        Self::ConnectionAged,
+        Self::WebStream,
+        Self::TokenMissing,
+        Self::TokenUnknown,
     ];
 
     /// The stable code.
@@ -194,6 +206,10 @@ impl Reason {
             Self::TooManyPullSessions => "TOO_MANY_PULL_SESSIONS",
             Self::NotReady => "NOT_READY",
             Self::ShuttingDown => "SHUTTING_DOWN",
+            Self::ConnectionAged => "CONNECTION_AGED",
+            Self::WebStream => "WEB_STREAM",
+            Self::TokenMissing => "TOKEN_MISSING",
+            Self::TokenUnknown => "TOKEN_UNKNOWN",
         }
     }
 
@@ -233,9 +249,13 @@ impl Reason {
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
             Self::InputBroken | Self::Superseded | Self::PullInProgress => Code::Aborted,
-            Self::CommitsStalled | Self::ShuttingDown | Self::GroupLeaving | Self::NotReady => {
-                Code::Unavailable
-            }
+            Self::CommitsStalled
+            | Self::ShuttingDown
+            | Self::ConnectionAged
+            | Self::GroupLeaving
+            | Self::NotReady => Code::Unavailable,
+            Self::WebStream => Code::Unimplemented,
+            Self::TokenMissing | Self::TokenUnknown => Code::Unauthenticated,
         }
     }
 
@@ -245,7 +265,9 @@ impl Reason {
     pub fn status(self, text: impl Into<String>) -> Status {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        if matches!(self.grpc(), Code::Unavailable) || self == Self::TooManyPullSessions {
+        // Another connection is as good at once.
+        let later = matches!(self.grpc(), Code::Unavailable) && self != Self::ConnectionAged;
+        if later || self == Self::TooManyPullSessions {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         Status::with_error_details(self.grpc(), text, details)

@@ -94,7 +94,7 @@ pub(super) async fn run(
             // A stream draws nothing.
             Some(Outbound::Drawn(_)) => continue,
             Some(Outbound::Lane(notice)) => (convert::notice(notice), None),
-            Some(Outbound::Drain(left)) => (convert::drain(left), None),
+            Some(Outbound::Drain(left, why)) => (convert::drain(left, why), None),
             Some(Outbound::End(end)) => return end.into(),
             // The driver let go of the session without a word: it has stopped.
             None => return End::ShuttingDown.into(),

@@ -1,6 +1,7 @@
 //! What the end-to-end tests stand on: brokers, gateways and subscribers that are
 //! started for one test and gone after it.
 
+mod authority;
 mod broker;
 mod case;
 mod gateway;
@@ -14,6 +15,7 @@ mod stream;
 mod subscriber;
 mod wait;
 
+pub(crate) use authority::{Authority, Identity};
 pub(crate) use broker::{Broker, Outgoing, Seen};
 pub(crate) use case::{Case, On, cases, run};
 pub(crate) use gateway::{Gateway, Subscription, free_port, render};

@@ -37,6 +37,7 @@ impl Subscribers {
                 heard: now.since,
                 batch: attach.batch,
                 until_drained: attach.until_drained,
+                leaving: None,
                 taking: attach.credit.is_some().then_some(now),
                 max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),
                 ack_deadline: attach.ack_deadline,

@@ -330,7 +330,7 @@ async fn stop_is_no_clean_end() {
     let mut peer = bounded(&handle, 1).await;
     let got = peer.records(1).await;
     peer.tell(Input::Stop(SECOND)).await;
-    assert!(matches!(peer.next().await, Outbound::Drain(_)));
+    assert!(matches!(peer.next().await, Outbound::Drain(..)));
     peer.ack(&got).await;
     let last = peer.next().await;
     assert!(matches!(last, Outbound::End(End::ShuttingDown)), "{last:?}");

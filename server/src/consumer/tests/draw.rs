@@ -42,7 +42,7 @@ impl Peer {
                 Outbound::Batch(batch) => batch,
                 other @ (Outbound::Settled { .. }
                 | Outbound::Lane(_)
-                | Outbound::Drain(_)
+                | Outbound::Drain(..)
                 | Outbound::End(_)) => panic!("{other:?}"),
             };
             let lane = batch.lane.lane;
@@ -242,7 +242,7 @@ async fn stop_ends_a_draw_at_once() {
     assert!(peer.is_quiet(5 * SECOND).await);
     let begun = Instant::now();
     peer.tell(Input::Stop(20 * SECOND)).await;
-    assert!(matches!(peer.next().await, Outbound::Drain(_)));
+    assert!(matches!(peer.next().await, Outbound::Drain(..)));
     assert!(matches!(peer.next().await, Outbound::Drawn(Drawn::Done)));
     assert!(begun.elapsed() < SECOND);
 }

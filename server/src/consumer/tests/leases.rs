@@ -48,7 +48,7 @@ async fn taken(peer: &mut Peer, within: Duration) -> BTreeMap<u64, Vec<u64>> {
             Outbound::Lane(news) => peer.news.push(news),
             Outbound::Settled { .. }
             | Outbound::Drawn(_)
-            | Outbound::Drain(_)
+            | Outbound::Drain(..)
             | Outbound::End(_) => {}
         }
     }

@@ -29,6 +29,7 @@ mod intake;
 mod key_order;
 mod lane_order;
 mod leases;
+mod leaving;
 mod log;
 mod ownership;
 mod peer;

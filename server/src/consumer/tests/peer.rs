@@ -168,7 +168,7 @@ impl Peer {
                 other @ (Outbound::Batch(_)
                 | Outbound::Drawn(_)
                 | Outbound::Settled { .. }
-                | Outbound::Drain(_)
+                | Outbound::Drain(..)
                 | Outbound::End(_)) => return other,
             }
         }

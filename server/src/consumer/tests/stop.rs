@@ -10,7 +10,7 @@ async fn stop_waits_for_verdicts_commits_and_leaves() {
     let mut peer = Peer::attach(&handle, 1, 100).await;
     let lane = peer.records(5).await[0].lane;
     peer.tell(Input::Stop(Duration::from_secs(10))).await;
-    assert!(matches!(peer.next().await, Outbound::Drain(_)));
+    assert!(matches!(peer.next().await, Outbound::Drain(..)));
     peer.settle(lane, 0, 4, Verdict::Acked).await;
     assert!(matches!(
         peer.next().await,
@@ -83,7 +83,7 @@ async fn verdicts_become_durable_one_after_the_other_while_a_stop_waits() {
             .await;
         loop {
             match peer.next().await {
-                Outbound::Drain(_) => {}
+                Outbound::Drain(..) => {}
                 Outbound::Settled { answers, .. } => {
                     assert_eq!(answers, [], "offset {offset}");
                     break;

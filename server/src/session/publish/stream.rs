@@ -1,9 +1,12 @@
 //! One publisher's stream from its opening to its last word.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use ackgate_proto::v1;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 use v1::publish_response::Response;
@@ -16,6 +19,7 @@ use super::{
 use crate::{
     publish::{Desk, Feed, Ledger},
     session::{
+        age::{Age, aged},
         outcome::{Outcome, shutting_down},
         status::Reason,
     },
@@ -27,11 +31,49 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// Runs a publisher's stream.
 pub(in crate::session) async fn run(
     desk: &Desk,
-    mut input: Streaming<v1::PublishRequest>,
+    input: Streaming<v1::PublishRequest>,
     transport: &Transport,
+    age: Option<&Age>,
 ) -> Outcome {
     let _entered = desk.enter();
-    let mut drain = desk.drain();
+    let (tell_drain, drain) = watch::channel(None);
+    let relay = relay(desk.drain(), age, tell_drain);
+    tokio::select! {
+        biased;
+        outcome = drained(desk, input, transport, drain) => outcome,
+        never = relay => match never {},
+    }
+}
+
+/// Tells when the stream's time is over: with the gateway's drain, or a grace after its
+/// connection is too old.
+async fn relay(
+    mut stop: watch::Receiver<Option<Instant>>,
+    age: Option<&Age>,
+    tell: watch::Sender<Option<Instant>>,
+) -> Infallible {
+    let stops = async {
+        let by = stop.wait_for(Option::is_some).await.map(|by| *by);
+        match by {
+            Ok(by) => by,
+            Err(_no_desk) => std::future::pending().await,
+        }
+    };
+    let by = tokio::select! {
+        biased;
+        by = stops => by,
+        grace = aged(age) => Some(Instant::now() + grace),
+    };
+    tell.send_replace(by);
+    std::future::pending().await
+}
+
+async fn drained(
+    desk: &Desk,
+    mut input: Streaming<v1::PublishRequest>,
+    transport: &Transport,
+    mut drain: watch::Receiver<Option<Instant>>,
+) -> Outcome {
     let opened = async {
         let options = reader::options(&mut input).await?;
         opening::open(desk, &options, "open").await
@@ -49,12 +91,12 @@ pub(in crate::session) async fn run(
     if !tell(transport, Response::Opened(opening.opened())).await {
         return Outcome::Gone;
     }
-    both(desk, opening, input, transport).await
+    both(drain, opening, input, transport).await
 }
 
 /// Runs both halves; what was read is written also if nobody waits for it any more.
 async fn both(
-    desk: &Desk,
+    drain: watch::Receiver<Option<Instant>>,
     opening: Opening,
     input: Streaming<v1::PublishRequest>,
     transport: &Transport,
@@ -66,12 +108,9 @@ async fn both(
     } = opening;
     let max_record_bytes = place.publish().max_record_bytes;
     let ledger = place.ledger(terms.timeout);
-    let feed = Feed::new(place, producer, Arc::clone(&ledger), desk.drain());
+    let feed = Feed::new(place, producer, Arc::clone(&ledger), drain.clone());
     let (end, ended) = watch::channel(None);
-    let signals = Signals {
-        drain: desk.drain(),
-        ended,
-    };
+    let signals = Signals { drain, ended };
     let halt = CancellationToken::new();
     let read = reader::run(input, feed, &halt, terms.timeout, max_record_bytes);
     let write = writer::run(&ledger, transport, signals, &halt);

@@ -209,7 +209,7 @@ impl Keeper {
                 sequence, answers, ..
             } => self.sitting.answered(sequence, answers),
             Outbound::Lane(news) => self.note(news),
-            Outbound::Drain(_) => self.is_draining = true,
+            Outbound::Drain(..) => self.is_draining = true,
             Outbound::End(end) => return Some(end),
         }
         None

@@ -36,7 +36,7 @@ use super::{
     status::Reason,
 };
 use crate::{
-    config::{Batch, Delivery},
+    config::{Batch, Delivery, Listen},
     consumer::{Confirm, Input, Session},
     registry::Registry,
 };
@@ -52,6 +52,17 @@ pub struct Limits {
     pub sessions: usize,
     /// How long one lives on once nothing is out to it and no call is made.
     pub idle: Duration,
+}
+
+impl Limits {
+    /// What the configuration allows.
+    #[must_use]
+    pub const fn of(listen: &Listen) -> Self {
+        Self {
+            sessions: listen.max_pull_sessions as usize,
+            idle: listen.pull_idle,
+        }
+    }
 }
 
 /// All sessions without a stream.

@@ -229,6 +229,7 @@ impl Sitting {
                 | End::NotDurable
                 | End::TooManyAnswers
                 | End::Superseded
+                | End::ConnectionAged
                 | End::Slow),
             ) => Outcome::from(end).into_status().unwrap_or_else(unknown),
         }

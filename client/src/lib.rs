@@ -134,6 +134,11 @@
 //! # }
 //! ```
 //!
+//! # Without a stream
+//!
+//! A [`Puller`] takes records by plain calls, for jobs and functions that come, work and go:
+//! each record is leased until its deadline.
+//!
 //! # Publishing
 //!
 //! A [`Publisher`] writes records through the same gateway, to the topics that its
@@ -178,9 +183,11 @@ mod event;
 mod held;
 mod hub;
 mod lane_event;
+mod lease;
 mod link;
 mod options;
 mod publisher;
+mod puller;
 mod record;
 mod resume;
 mod roll;
@@ -202,11 +209,13 @@ pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};
 pub use error::Error;
 pub use event::{DrainReason, Event, Verdict};
+pub use lease::{Lease, LeaseVerdict};
 pub use options::{Builder, Confirm};
 pub use publisher::{
     Acks, EncodeError, NotWritten, NotWrittenKind, Outgoing, PublishStats, Publisher,
     PublisherBuilder, Receipt, Written,
 };
+pub use puller::Puller;
 pub use record::{Record, TimestampType};
 pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};

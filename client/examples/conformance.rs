@@ -50,9 +50,9 @@ const SHOWN: usize = 1_024;
 /// Runs the conformance cases of a subscriber.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The gateway: a URI, or HOST:PORT.
-    #[arg(long)]
-    address: String,
+    /// The gateway: a URI, or HOST:PORT. May be given more than once.
+    #[arg(long, required = true)]
+    address: Vec<String>,
     /// The subscription.
     #[arg(long)]
     subscription: String,

@@ -41,8 +41,8 @@ struct Hub {
     drained: Vec<Target>,
     /// What became of the goodbyes.
     closed: Result<(), Error>,
-    /// Why the latest link was given up.
-    last: Option<Error>,
+    /// Gateways that were given up, and why: they are tried again at the next look.
+    given_up: Vec<(Target, Error)>,
 }
 
 /// Keeps the subscriber subscribed. Returns what became of the goodbyes.
@@ -54,7 +54,7 @@ pub(crate) async fn run(shared: Shared, ready: Ready) -> Result<(), Error> {
         links: HashMap::new(),
         drained: Vec::new(),
         closed: Ok(()),
-        last: None,
+        given_up: Vec::new(),
     };
     match hub.keep().await {
         Ok(()) => hub.closed,
@@ -88,9 +88,9 @@ impl Hub {
                     };
                     self.ended(id, outcome);
                     if self.links.is_empty() {
-                        return match self.last.take() {
-                            Some(error) => Err(error),
-                            None => Ok(()),
+                        return match self.given_up.pop() {
+                            Some((_, error)) if !*closing.borrow() => Err(error),
+                            Some(_) | None => Ok(()),
                         };
                     }
                     self.split();
@@ -153,6 +153,7 @@ impl Hub {
         let new: Vec<Target> = targets.into_iter().filter(|it| !known(it)).collect();
         // Before the first of them asks for its share.
         self.shared.roll.split(self.links.len() + new.len());
+        self.given_up.retain(|(target, _)| !new.contains(target));
         for target in new {
             let link = Arc::new(Link::new(Arc::clone(&self.shared), target));
             let task = self.tasks.spawn(Arc::clone(&link).run());
@@ -174,7 +175,7 @@ impl Hub {
             }
             Outcome::GaveUp(error) => {
                 tracing::warn!(gateway = link.name, %error, "gateway given up for now");
-                self.last = Some(error);
+                self.given_up.push((link.target.clone(), error));
             }
         }
     }

@@ -158,8 +158,9 @@ impl Builder {
     /// 1 GiB (default 32 MiB). This is also the bound of the subscriber's memory.
     ///
     /// Over several gateways it is split evenly, with at least 1 record and 1 byte for each;
-    /// so it is exceeded only by more gateways than records, and for a moment when one comes
-    /// that gets its share before the others have answered what they had of it.
+    /// so it is exceeded only by more gateways than records, and for a moment when a gateway
+    /// comes, or asks to leave: the new stream has its share before the others have answered
+    /// what they had of it.
     pub fn credit(mut self, records: u32, bytes: u64) -> Self {
         (self.credit_records, self.credit_bytes) = (records, bytes);
         self

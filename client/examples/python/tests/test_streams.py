@@ -366,3 +366,13 @@ def test_a_batch_is_answered_by_its_runs(gateway):
         subscriber.stop(0.0)
         stream.next("close")
         stream.end()
+
+
+def test_the_last_verdicts_count_though_the_stream_ends_at_once(gateway, run):
+    running = run(lambda _: None, Options(until_drained=True))
+    stream = gateway.next()
+    stream.opened()
+    stream.batch(*range(100))
+    verdicts(stream, 100)
+    stream.end()
+    assert running.join().acked == 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -30,8 +31,9 @@ class Stream:
 
     def next(self, kind: str, timeout: float = DEADLINE) -> Any:
         """The next request of this kind; others are passed over."""
+        end = time.monotonic() + timeout
         while True:
-            request = self.requests.get(timeout=timeout)
+            request = self.requests.get(timeout=max(0.001, end - time.monotonic()))
             assert request is not None, f"the stream ended without {kind}"
             if request.WhichOneof("request") == kind:
                 return getattr(request, kind)

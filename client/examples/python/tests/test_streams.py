@@ -20,6 +20,7 @@ from ackgate import (
     Options,
     Problem,
     ProblemKind,
+    Received,
     Reject,
     Release,
     Silent,
@@ -251,20 +252,22 @@ def test_stop_gives_back_what_was_not_begun(gateway, run):
     stream = gateway.next()
     stream.opened()
     stream.batch(1, 2, 3)
-    eventually(lambda: begun)
+    stream.batch(4)
+    eventually(lambda: begun and len(running.of(Received)) == 2)
     running.stop()
     assert stream.next("credit").records == 0
     go_on.set()
     released = gateway_pb2.OUTCOME_RELEASED
-    assert verdicts(stream, 3) == [
+    assert verdicts(stream, 4) == [
         (1, gateway_pb2.OUTCOME_ACKED, "", 7),
         (2, released, "", 7),
         (3, released, "", 7),
+        (4, released, "", 7),
     ]
     stream.next("close")
     stream.end()
     stats = running.join()
-    assert (stats.acked, stats.released) == (1, 2)
+    assert (stats.acked, stats.released) == (1, 3)
 
 
 def test_a_goodbye_without_an_end_is_an_error(gateway, run):
@@ -366,3 +369,13 @@ def test_a_batch_is_answered_by_its_runs(gateway):
         subscriber.stop(0.0)
         stream.next("close")
         stream.end()
+
+
+def test_the_last_verdicts_count_though_the_stream_ends_at_once(gateway, run):
+    running = run(lambda _: None, Options(until_drained=True))
+    stream = gateway.next()
+    stream.opened()
+    stream.batch(*range(100))
+    verdicts(stream, 100)
+    stream.end()
+    assert running.join().acked == 100

@@ -370,11 +370,14 @@ class Subscriber:
             if readiness is Readiness.SOON:
                 await self._gather(stream)
             for outgoing in stream.outgoing():
-                await connection.call.write(outgoing.request)
+                # Before it is handed over: the stream may end before this goes on.
                 stream.sent(outgoing)
-                if outgoing.request.HasField("close"):
+                last = outgoing.request.HasField("close")
+                if last:
                     connection.watch.said_goodbye(time.monotonic())
                     self._to_watch.set()
+                await connection.call.write(outgoing.request)
+                if last:
                     await connection.call.done_writing()
                     return
 

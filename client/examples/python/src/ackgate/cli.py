@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ackgate.errors import OptionError
 from ackgate.options import Options, Tls
 
 
@@ -29,6 +30,8 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 def options(arguments: argparse.Namespace) -> Options:
     """The options that were given. Raises `OptionError` or `OSError`."""
+    if arguments.concurrency < 1:
+        raise OptionError("concurrency", f"{arguments.concurrency} is not 1 or more")
     tls: Tls | None = None
     files = (arguments.tls_ca, arguments.tls_cert, arguments.tls_key)
     if any(files) or arguments.tls_server_name:

@@ -359,11 +359,14 @@ class Subscriber:
                 continue
             until = None
             for outgoing in stream.outgoing():
-                yield outgoing.request
+                # Before it is handed over: the library may not come back once the stream ends.
                 stream.sent(outgoing)
-                if outgoing.request.HasField("close"):
+                last = outgoing.request.HasField("close")
+                if last:
                     connection.watch.said_goodbye(time.monotonic())
                     self._signals.put(None)
+                yield outgoing.request
+                if last:
                     return
 
     def _wake(self) -> None:

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // defaultPort is the gateway's.
@@ -163,7 +164,8 @@ type tokenFile string
 func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	token, err := readToken(string(t))
 	if err != nil {
-		return nil, err
+		// It was there at first: as when it is being replaced.
+		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }

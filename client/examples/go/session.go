@@ -109,14 +109,7 @@ func (s *session) serve(ctx context.Context, first *v1.Opened, opened func()) en
 	sub := s.sub
 	sub.opened(first)
 	opened()
-	w := &writer{
-		settler: sub.settler, stream: s.stream, maxVerdicts: maxVerdicts,
-		beat: positive(settings.GetLeaseBeat()), deadline: positive(settings.GetAckDeadline()),
-		extending: sub.extending.Load, sent: sub.sent,
-	}
-	if most := int(settings.GetMaxVerdicts()); most > 0 {
-		w.maxVerdicts = min(most, maxVerdicts)
-	}
+	w := s.writer(settings)
 	s.silence = 2 * positive(settings.GetPingInterval())
 	var others sync.WaitGroup
 	others.Go(func() { w.run(ctx) })
@@ -126,6 +119,19 @@ func (s *session) serve(ctx context.Context, first *v1.Opened, opened func()) en
 	s.cancel(nil)
 	others.Wait()
 	return result
+}
+
+// writer makes what sends on the session.
+func (s *session) writer(settings *v1.Settings) *writer {
+	w := &writer{
+		settler: s.sub.settler, stream: s.stream, maxVerdicts: maxVerdicts,
+		beat: positive(settings.GetLeaseBeat()), deadline: min(positive(settings.GetAckDeadline()), maxExtension),
+		extending: s.sub.extending.Load, sent: s.sub.sent,
+	}
+	if most := int(settings.GetMaxVerdicts()); most > 0 {
+		w.maxVerdicts = min(most, maxVerdicts)
+	}
+	return w
 }
 
 // awaitClose begins the goodbye once the program wants it, and limits how long it may take.

@@ -37,7 +37,8 @@ type writer struct {
 	maxVerdicts int
 	// beat is how often to give a sign of life; 0: never.
 	beat time.Duration
-	// deadline is the time for a verdict, and extending says whether to lengthen it now.
+	// deadline is the time for a verdict, as far as one extension can reach, and extending
+	// says whether to extend now.
 	deadline  time.Duration
 	extending func() bool
 	// sent is told of each verdict that was handed to the stream.

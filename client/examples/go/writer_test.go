@@ -3,8 +3,10 @@ package ackgate
 import (
 	"io"
 	"testing"
+	"time"
 
 	v1 "ackgate.dev/ackgate/internal/ackgatev1"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // fullStream takes some messages and then no more.
@@ -55,5 +57,19 @@ func TestVerdictsThatDoNotGetOutAreKept(t *testing.T) {
 	stream.left = 1
 	if !w.flush() || len(sent) != 2 || sent[1].first != 5 || sent[1].lane.id != 8 {
 		t.Fatalf("sent %v", sent)
+	}
+}
+
+// One extension reaches ten minutes at most: where the deadline is longer it must come as often
+// as that asks for, or it would shorten the deadline and the next one would be late.
+func TestLongDeadlinesAreExtendedInTime(t *testing.T) {
+	session := &session{sub: &Subscriber{settler: newSettler(flushRecords, nil)}}
+	long := settings()
+	long.AckDeadline = durationpb.New(time.Hour)
+	if by := session.writer(long).deadline; by != maxExtension {
+		t.Errorf("by %v, each third of that", by)
+	}
+	if by := session.writer(settings()).deadline; by != time.Minute {
+		t.Errorf("by %v", by)
 	}
 }

@@ -6,6 +6,7 @@ import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
 import io.grpc.Metadata;
+import io.grpc.Status;
 import io.grpc.TlsChannelCredentials;
 import io.grpc.stub.MetadataUtils;
 import java.io.IOException;
@@ -13,6 +14,7 @@ import java.net.URI;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -114,7 +116,12 @@ final class Connection {
     }
     if (tokenFile != null) {
       Metadata headers = new Metadata();
-      headers.put(AUTHORIZATION, "Bearer " + token(tokenFile));
+      try {
+        headers.put(AUTHORIZATION, "Bearer " + token(tokenFile));
+      } catch (AckgateException e) {
+        // It was there at first: as when it is being replaced.
+        throw new AckgateException(Status.Code.UNAVAILABLE, "", e.getMessage(), Duration.ZERO, e);
+      }
       builder.intercept(MetadataUtils.newAttachHeadersInterceptor(headers));
     }
     return builder.build();

@@ -38,7 +38,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
    */
   record End(AckgateException error, boolean drained, boolean useful) {}
 
-  private final Subscriber subscriber;
+  private final Sessions sessions;
   private final Options options;
   private final Settler settler;
   private final CountDownLatch opened = new CountDownLatch(1);
@@ -62,8 +62,8 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
   /** What the stream ended with; null: with OK. Read when it is over. */
   private volatile Throwable failure;
 
-  Session(Subscriber subscriber, Options options, Settler settler) {
-    this.subscriber = subscriber;
+  Session(Sessions sessions, Options options, Settler settler) {
+    this.sessions = sessions;
     this.options = options;
     this.settler = settler;
   }
@@ -79,17 +79,17 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     }
     try {
       GatewayServiceGrpc.newStub(channel).subscribe(this);
-      call.onNext(SubscribeRequest.newBuilder().setOpen(subscriber.openMessage()).build());
+      call.onNext(SubscribeRequest.newBuilder().setOpen(sessions.openMessage()).build());
       awaitOpened();
       if (settings != null) {
-        Writer writer = new Writer(settler, this::send, subscriber::sent, settings);
+        Writer writer = new Writer(settler, this::send, sessions::sent, settings);
         write(writer);
       }
       if (!over.await(END_SECONDS, TimeUnit.SECONDS)) {
         cancel(new AckgateException(Status.Code.INTERNAL, "the stream did not end when it was cancelled"));
       }
     } finally {
-      cancel(Subscriber.CLOSED);
+      cancel(Sessions.CLOSED);
       channel.shutdownNow();
       channel.awaitTermination(END_SECONDS, TimeUnit.SECONDS);
     }
@@ -103,8 +103,8 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
       if (over.getCount() == 0) {
         return;
       }
-      if (subscriber.isClosing()) {
-        cancel(Subscriber.CLOSED);
+      if (sessions.isClosing()) {
+        cancel(Sessions.CLOSED);
       } else if (System.nanoTime() - until > 0) {
         cancel(
             new AckgateException(
@@ -116,7 +116,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
   /** Sends until the stream is over. */
   private void write(Writer writer) throws InterruptedException {
     while (isAlive()) {
-      long wait = writer.step(System.nanoTime(), subscriber.isExtending());
+      long wait = writer.step(System.nanoTime(), sessions.isExtending());
       settler.awaitWork(Math.min(wait, WATCH_NANOS));
     }
   }
@@ -124,7 +124,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
   /** Ends the stream if the gateway is silent or does not answer the goodbye. Returns whether it goes on. */
   private boolean isAlive() {
     long now = System.nanoTime();
-    if (!closing && subscriber.isClosing()) {
+    if (!closing && sessions.isClosing()) {
       closing = true;
       closeBy = now + options.closeTimeout.toNanos();
       settler.close();
@@ -180,7 +180,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
       return new End(AckgateException.of(failure), false, isUseful);
     }
     // With OK, and only so: an end without a status is an error.
-    if (subscriber.isClosing() || (options.untilDrained && !draining)) {
+    if (sessions.isClosing() || (options.untilDrained && !draining)) {
       return new End(null, false, isUseful);
     }
     if (draining) {
@@ -221,12 +221,12 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     switch (message.getResponseCase()) {
       case BATCH -> {
         useful = true;
-        subscriber.received(message.getBatch(), this::isCancelled);
+        sessions.received(message.getBatch(), this::isCancelled);
       }
-      case SETTLED -> subscriber.settled(message.getSettled());
+      case SETTLED -> sessions.settled(message.getSettled());
       case DRAIN -> {
         draining = true;
-        subscriber.tell(new Event.Drained(reason(message.getDrain())));
+        sessions.tell(new Event.Drained(reason(message.getDrain())));
         settler.drain();
       }
       // A sign of life, what is only informative, and kinds that this version does not know.
@@ -243,7 +243,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     }
     Opened first = message.getOpened();
     lastHeard = System.nanoTime();
-    subscriber.opened(first);
+    sessions.opened(first);
     settings = first.getSettings();
     opened.countDown();
   }

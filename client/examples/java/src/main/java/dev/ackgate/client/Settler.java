@@ -9,7 +9,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -27,16 +26,10 @@ final class Settler {
   static final int FLUSH_RECORDS = 1_000;
 
   /** Most that an extension may ask for. */
-  private static final Duration MAX_EXTENSION = Duration.ofMinutes(10);
+  static final Duration MAX_EXTENSION = Duration.ofMinutes(10);
 
   /** Lanes beyond this are forgotten once nothing of them is in hand. */
   private static final int MANY_LANES = 10_000;
-
-  /** A verdict and the records that it is on. */
-  record Answered(Run run, Verdict verdict) {}
-
-  /** What the writer takes at once. */
-  record Gathered(List<Answered> answers, Map<Duration, List<Run>> extensions, long[] credit, boolean close) {}
 
   /** What there is of a session. */
   private enum Phase {
@@ -55,10 +48,6 @@ final class Settler {
     NOW
   }
 
-  private record Extended(Lane lane, long first) {}
-
-  private record Extension(long last, Duration by) {}
-
   private final ReentrantLock lock = new ReentrantLock();
 
   /** There is something to do for the writer. */
@@ -72,12 +61,9 @@ final class Settler {
 
   private Phase phase = Phase.OVER;
   private boolean nudged;
-  private List<Answered> answers = new ArrayList<>();
-  private Map<Extended, Extension> extensions = new HashMap<>();
-  private long[] credit;
 
-  /** Records answered since the writer last took. */
-  private long pending;
+  /** What the writer takes. */
+  private final Gathering gathering = new Gathering();
 
   /** Records handed over and not answered. */
   private long out;
@@ -108,22 +94,14 @@ final class Settler {
       if (!closing) {
         for (Run part : held.take(run)) {
           count += part.length();
-          Answered last = answers.isEmpty() ? null : answers.get(answers.size() - 1);
-          Run both = last == null || !last.verdict.equals(verdict) ? null : last.run.joined(part);
-          if (both == null) {
-            answers.add(new Answered(part, verdict));
-          } else {
-            answers.set(answers.size() - 1, new Answered(both, verdict));
-          }
+          gathering.add(part, verdict);
         }
         lapsing.take(run);
       }
-      long before = pending;
-      pending += count;
+      long now = gathering.pending();
+      long before = now - count;
       out -= count;
-      if ((before == 0 && count > 0)
-          || (before < FLUSH_RECORDS && pending >= FLUSH_RECORDS)
-          || (draining && out == 0)) {
+      if ((before == 0 && count > 0) || (before < FLUSH_RECORDS && now >= FLUSH_RECORDS) || (draining && out == 0)) {
         nudgeLocked();
       }
     } finally {
@@ -144,10 +122,7 @@ final class Settler {
         () -> {
           for (Run run : runs) {
             if (!closing && held.has(run)) {
-              extensions.merge(
-                  new Extended(run.lane(), run.first()),
-                  new Extension(run.last(), bounded),
-                  (a, b) -> new Extension(Math.max(a.last, b.last), b.by));
+              gathering.extend(run, bounded);
             }
           }
           nudgeLocked();
@@ -178,7 +153,7 @@ final class Settler {
   void setCredit(long records, long bytes) {
     locked(
         () -> {
-          credit = new long[] {records, bytes};
+          gathering.setCredit(records, bytes);
           nudgeLocked();
         });
   }
@@ -205,7 +180,7 @@ final class Settler {
   boolean isAnswered() {
     lock.lock();
     try {
-      return phase == Phase.OVER || pending == 0;
+      return phase == Phase.OVER || gathering.pending() == 0;
     } finally {
       lock.unlock();
     }
@@ -214,47 +189,31 @@ final class Settler {
   Readiness readiness() {
     lock.lock();
     try {
-      if (closing || (draining && out == 0) || pending >= FLUSH_RECORDS || credit != null || !extensions.isEmpty()) {
+      boolean isOver = closing || (draining && out == 0);
+      if (isOver || gathering.pending() >= FLUSH_RECORDS || gathering.isUrgent()) {
         return Readiness.NOW;
       }
-      return pending > 0 ? Readiness.SOON : Readiness.NOTHING;
+      return gathering.pending() > 0 ? Readiness.SOON : Readiness.NOTHING;
     } finally {
       lock.unlock();
     }
   }
 
   /** Gives the writer what is gathered. */
-  Gathered take() {
+  Gathering.Taken take() {
     lock.lock();
     try {
       // Nothing counts after the goodbye, which releases what is still out.
       closing |= draining && out == 0;
-      Map<Duration, List<Run>> byDuration = new HashMap<>();
-      extensions.forEach(
-          (at, extension) ->
-              byDuration
-                  .computeIfAbsent(extension.by, key -> new ArrayList<>())
-                  .add(new Run(new Run.HandOver(at.lane, 0, 0), at.first, extension.last)));
-      Gathered taken = new Gathered(answers, byDuration, credit, closing);
-      answers = new ArrayList<>();
-      extensions = new HashMap<>();
-      credit = null;
-      pending = 0;
-      return taken;
+      return gathering.take(closing);
     } finally {
       lock.unlock();
     }
   }
 
   /** Takes back verdicts that did not get out, for the next session. */
-  void restore(List<Answered> unsent) {
-    locked(
-        () -> {
-          List<Answered> all = new ArrayList<>(unsent);
-          all.addAll(answers);
-          answers = all;
-          unsent.forEach(answered -> pending += answered.run.length());
-        });
+  void restore(List<Gathering.Answered> unsent) {
+    locked(() -> gathering.restore(unsent));
   }
 
   /** Wakes the writer. */
@@ -325,7 +284,7 @@ final class Settler {
     locked(
         () -> {
           List<Run> runs = held.runs();
-          answers.forEach(answered -> runs.add(answered.run));
+          runs.addAll(gathering.runs());
           named = Fates.manifest(runs);
           for (Run run : named) {
             Builder one = dev.ackgate.v1.Held.newBuilder().setTopic(run.lane().topic);
@@ -379,16 +338,7 @@ final class Settler {
         out += part.length();
       }
     }
-    List<Answered> all = answers;
-    answers = new ArrayList<>();
-    pending = 0;
-    for (Answered answered : all) {
-      for (Run part : fates.of(answered.run, tooLate)) {
-        answers.add(new Answered(part, answered.verdict));
-        pending += part.length();
-      }
-    }
-    extensions.keySet().removeIf(at -> !fates.ids.containsKey(at.lane));
+    gathering.keep(fates, tooLate);
   }
 
   /**
@@ -398,17 +348,14 @@ final class Settler {
   long end(boolean mayGoOn) {
     lock.lock();
     try {
-      credit = null;
+      gathering.forgetCredit();
       long dropped = 0;
       if (mayGoOn) {
         phase = Phase.BROKEN;
       } else {
         phase = Phase.OVER;
-        dropped = pending;
-        pending = 0;
+        dropped = gathering.drop();
         out = 0;
-        answers = new ArrayList<>();
-        extensions = new HashMap<>();
         held = new Held();
         lapsing = new Held();
       }
@@ -451,10 +398,5 @@ final class Settler {
     } finally {
       lock.unlock();
     }
-  }
-
-  /** The longest wait that makes sense for a caller without a deadline. */
-  static long forever() {
-    return TimeUnit.DAYS.toNanos(365);
   }
 }

@@ -1,20 +1,13 @@
 package dev.ackgate.client;
 
-import dev.ackgate.v1.Credit;
-import dev.ackgate.v1.Open;
-import dev.ackgate.v1.Opened;
-import dev.ackgate.v1.Resume;
-import dev.ackgate.v1.VerdictAnswer;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.BooleanSupplier;
 
 /**
  * Receives records of one subscription and answers them. It connects again by itself; what it throws
@@ -24,41 +17,19 @@ import java.util.function.BooleanSupplier;
  * <p>It reads ahead up to its credit. All methods can be called from any thread.
  */
 public final class Subscriber implements AutoCloseable {
-  /** What ends a stream that the program closed before it was open. */
-  static final AckgateException CLOSED = new AckgateException(Status.Code.CANCELLED, "the subscriber was closed");
-
   /** Time beyond the close timeout for the subscriber's thread to come to an end. */
   private static final Duration CLOSE_SLACK = Duration.ofSeconds(15);
 
+  /** The longest wait of a caller without a deadline. */
+  private static final long FOREVER = TimeUnit.DAYS.toNanos(365);
+
   private final Options options;
-  private final Connection connection;
-  private final Counters counters = new Counters();
-  private final Settler settler = new Settler(this::lost);
-  private final Intake intake;
-  private final CountDownLatch ready = new CountDownLatch(1);
-
-  /** Nothing new is taken: the end is near. */
-  private final CountDownLatch leaving = new CountDownLatch(1);
-
-  /** Say goodbye now. */
-  private final CountDownLatch closing = new CountDownLatch(1);
-
-  /** The last session has ended; {@code error} is then set, or null. */
-  private final CountDownLatch done = new CountDownLatch(1);
-
-  private volatile AckgateException error;
-  private volatile boolean extending;
+  private final Sessions sessions;
   private volatile boolean reported;
 
-  // Of the latest session; guarded by this.
-  private String session = "";
-  private String subscriberId = "";
-  private String token = "";
-
-  private Subscriber(Options options, Connection connection) {
+  private Subscriber(Options options, Sessions sessions) {
     this.options = options;
-    this.connection = connection;
-    this.intake = new Intake(options.creditRecords);
+    this.sessions = sessions;
   }
 
   /** Describes a subscriber of {@code subscription} at the gateway {@code address}: {@code HOST:PORT}, {@code http://} or {@code https://} before it. */
@@ -67,200 +38,9 @@ public final class Subscriber implements AutoCloseable {
   }
 
   static Subscriber start(Options options, Connection connection) throws InterruptedException {
-    Subscriber subscriber = new Subscriber(options, connection);
-    Thread thread = new Thread(subscriber::keep, "ackgate-" + options.subscription);
-    thread.setDaemon(true);
-    thread.start();
-    try {
-      subscriber.ready.await();
-    } catch (InterruptedException e) {
-      subscriber.leave();
-      subscriber.closing.countDown();
-      throw e;
-    }
-    if (subscriber.session().isEmpty() && subscriber.error != null) {
-      throw subscriber.error;
-    }
-    return subscriber;
-  }
-
-  /** Keeps subscribed until it is closed, an error comes that trying again does not help, or the tries are used up. */
-  private void keep() {
-    AckgateException last = null;
-    try {
-      last = sessions();
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      last = CLOSED;
-    } catch (RuntimeException | Error e) {
-      last = new AckgateException(Status.Code.INTERNAL, "", e.toString(), Duration.ZERO, e);
-    } finally {
-      error = last;
-      // Nothing is gone on with: what is in hand does not count any more.
-      counters.lost.add(settler.end(false));
-      discard(intake.end());
-      leaving.countDown();
-      done.countDown();
-      ready.countDown();
-    }
-  }
-
-  private AckgateException sessions() throws InterruptedException {
-    Backoff tries = new Backoff(options.firstBackoff, options.maxBackoff);
-    while (true) {
-      Session.End end = new Session(this, options, settler).run(connection);
-      if (end.error() == null && !end.drained()) {
-        return null;
-      }
-      if (isClosing()) {
-        return closedBy(end.error());
-      }
-      if (end.useful() || end.drained()) {
-        tries.reset();
-      }
-      Duration delay;
-      if (end.drained()) {
-        forget();
-        settler.end(false);
-        delay = tries.next(Duration.ZERO);
-      } else {
-        if (!end.error().isRetryable() || tries.failures() >= options.maxRetries) {
-          return end.error();
-        }
-        settler.end(isResumable());
-        delay = tries.next(end.error().retryAfter());
-        tell(new Event.Disconnected(end.error(), delay));
-      }
-      if (closing.await(delay.toNanos(), TimeUnit.NANOSECONDS)) {
-        return closedBy(null);
-      }
-    }
-  }
-
-  /** What became of the goodbye when a session ended otherwise, or there was none. */
-  private AckgateException closedBy(AckgateException lastError) {
-    if (lastError != null && lastError != CLOSED) {
-      return lastError;
-    }
-    return settler.isAnswered()
-        ? null
-        : new AckgateException(
-            Status.Code.UNAVAILABLE, "closed while there was no stream: the last verdicts do not count");
-  }
-
-  /** What to begin with: anew, or where the last session broke. */
-  synchronized Open openMessage() {
-    Open.Builder open = options.message();
-    if (leaving.getCount() == 0) {
-      open.setCredit(Credit.getDefaultInstance());
-    }
-    open.setTakeover(options.takeover && session.isEmpty());
-    if (!token.isEmpty()) {
-      open.setSubscriberId(subscriberId);
-      open.setResume(Resume.newBuilder().setToken(token).addAllHeld(settler.manifest()));
-    }
-    return open.build();
-  }
-
-  void opened(Opened first) {
-    int kept = settler.begin(first.getResumedList());
-    counters.sessions.increment();
-    synchronized (this) {
-      session = first.getSession();
-      subscriberId = first.getSubscriberId();
-      token = first.getResumeToken();
-    }
-    tell(new Event.Opened(first.getSession(), first.getSubscriberId(), kept));
-    ready.countDown();
-  }
-
-  private synchronized void forget() {
-    token = "";
-  }
-
-  private synchronized boolean isResumable() {
-    return !token.isEmpty();
-  }
-
-  private synchronized String session() {
-    return session;
-  }
-
-  /** Takes in a batch, waiting for room until {@code gone}. */
-  void received(dev.ackgate.v1.Batch wire, BooleanSupplier gone) throws InterruptedException {
-    Lane lane = settler.lane(wire.getLane(), wire.getTopic(), wire.getPartition(), wire.getEpoch());
-    Batch batch = Batch.of(settler, lane, wire);
-    counters.batches.increment();
-    counters.records.add(batch.deliveries().size());
-    settler.handed(batch.runs());
-    if (!intake.put(batch.deliveries(), gone)) {
-      discard(batch.deliveries());
-    }
-  }
-
-  /** Reads the gateway's answer to verdicts or extensions. */
-  void settled(dev.ackgate.v1.Settled message) {
-    for (VerdictAnswer answer : message.getAnswersList()) {
-      long first = answer.getFirstOffset();
-      long last = answer.getLastOffset();
-      if ((message.getSequence() & Writer.EXTEND_BIT) != 0) {
-        counters.refused.add(last - first + 1);
-        settler.refused(answer.getLane(), first, last);
-        continue;
-      }
-      counters.problems.add(last - first + 1);
-      Lane lane = settler.named(answer.getLane());
-      tell(
-          new Event.Problem(
-              lane == null ? "" : lane.topic,
-              lane == null ? -1 : lane.partition,
-              first,
-              last,
-              Event.Kind.of(answer.getResult()),
-              answer.getDetail()));
-    }
-  }
-
-  private void lost(Run run) {
-    counters.lost.add(run.length());
-    tell(
-        new Event.Problem(
-            run.lane().topic, run.lane().partition, run.first(), run.last(), Event.Kind.LOST, ""));
-  }
-
-  void sent(Settler.Answered answered) {
-    Run run = answered.run();
-    Outcome outcome = answered.verdict().outcome();
-    counters.of(outcome).add(run.length());
-    tell(
-        new Event.Settled(
-            run.lane().topic,
-            run.lane().partition,
-            run.first(),
-            run.last(),
-            run.of().attempt(),
-            run.of().delivery(),
-            outcome));
-  }
-
-  void tell(Event event) {
-    options.listener.accept(event);
-  }
-
-  boolean isClosing() {
-    return closing.getCount() == 0;
-  }
-
-  boolean isExtending() {
-    return extending;
-  }
-
-  /** Gives back what was received and not begun. */
-  private void discard(List<Delivery> deliveries) {
-    if (!deliveries.isEmpty()) {
-      counters.discarded.add(deliveries.size());
-      new Batch(settler, deliveries).answer(Verdict.RELEASED, false);
-    }
+    Sessions sessions = new Sessions(options, connection);
+    sessions.open();
+    return new Subscriber(options, sessions);
   }
 
   /**
@@ -271,7 +51,7 @@ public final class Subscriber implements AutoCloseable {
    */
   public Optional<Delivery> receive() throws InterruptedException {
     try {
-      return Optional.ofNullable(take(Settler.forever(), true, true)).map(deliveries -> deliveries.get(0));
+      return Optional.ofNullable(take(FOREVER, true, true)).map(deliveries -> deliveries.get(0));
     } catch (TimeoutException e) {
       return Optional.empty();
     }
@@ -285,7 +65,7 @@ public final class Subscriber implements AutoCloseable {
   /** As {@link #receive()}, with the next batch, or what is left of one. */
   public Optional<Batch> receiveBatch() throws InterruptedException {
     try {
-      return Optional.ofNullable(take(Settler.forever(), false, true)).map(deliveries -> new Batch(settler, deliveries));
+      return Optional.ofNullable(take(FOREVER, false, true)).map(deliveries -> new Batch(sessions.settler, deliveries));
     } catch (TimeoutException e) {
       return Optional.empty();
     }
@@ -293,7 +73,7 @@ public final class Subscriber implements AutoCloseable {
 
   /** As {@link #receiveBatch()}, but waits no longer than {@code timeout}. */
   public Optional<Batch> receiveBatch(Duration timeout) throws InterruptedException, TimeoutException {
-    return Optional.ofNullable(take(timeout.toNanos(), false, true)).map(deliveries -> new Batch(settler, deliveries));
+    return Optional.ofNullable(take(timeout.toNanos(), false, true)).map(deliveries -> new Batch(sessions.settler, deliveries));
   }
 
   /**
@@ -304,20 +84,20 @@ public final class Subscriber implements AutoCloseable {
   private List<Delivery> take(long nanos, boolean one, boolean untilDone) throws InterruptedException, TimeoutException {
     long until = System.nanoTime() + nanos;
     while (true) {
-      List<Delivery> batch = intake.take(until - System.nanoTime());
+      List<Delivery> batch = sessions.intake.take(until - System.nanoTime());
       if (batch == null) {
-        if (!intake.isOver()) {
+        if (!sessions.intake.isOver()) {
           throw new TimeoutException("no record within the time");
         }
         if (!untilDone) {
           return null;
         }
-        if (!done.await(Math.max(0, until - System.nanoTime()), TimeUnit.NANOSECONDS)) {
+        if (!sessions.awaitDone(Duration.ofNanos(Math.max(0, until - System.nanoTime())))) {
           throw new TimeoutException("no end within the time");
         }
-        if (error != null) {
+        if (sessions.error() != null) {
           reported = true;
-          throw error;
+          throw sessions.error();
         }
         return null;
       }
@@ -331,13 +111,13 @@ public final class Subscriber implements AutoCloseable {
         if (held) {
           taken.add(batch.get(at));
         } else {
-          counters.discarded.increment();
+          sessions.counters.discarded.increment();
         }
         at++;
       }
       List<Delivery> rest = batch.subList(at, batch.size());
-      if (!intake.putBack(rest)) {
-        discard(rest);
+      if (!sessions.intake.putBack(rest)) {
+        sessions.discard(rest);
       }
       if (!taken.isEmpty()) {
         return taken;
@@ -347,7 +127,7 @@ public final class Subscriber implements AutoCloseable {
 
   /** Looks again from time to time, as the subscriber may be closed meanwhile. */
   private Boolean isHeld(Delivery delivery) throws InterruptedException {
-    return settler.isHeld(delivery.run(), TimeUnit.MILLISECONDS.toNanos(100));
+    return sessions.settler.isHeld(delivery.run(), TimeUnit.MILLISECONDS.toNanos(100));
   }
 
   /**
@@ -375,7 +155,7 @@ public final class Subscriber implements AutoCloseable {
 
   private List<Delivery> takeSome(boolean one) throws InterruptedException {
     try {
-      return take(Settler.forever(), one, false);
+      return take(FOREVER, one, false);
     } catch (TimeoutException e) {
       return null;
     }
@@ -402,7 +182,7 @@ public final class Subscriber implements AutoCloseable {
     if (taken == null) {
       return false;
     }
-    Batch batch = new Batch(settler, taken);
+    Batch batch = new Batch(sessions.settler, taken);
     Throwable thrown = null;
     try {
       handler.handle(batch);
@@ -414,26 +194,20 @@ public final class Subscriber implements AutoCloseable {
   }
 
   void setExtending(boolean extending) {
-    this.extending = extending;
+    sessions.setExtending(extending);
   }
 
   /** Begins a graceful end without waiting: nothing new is taken, what was not begun is given back, and {@code run} comes to its end. */
   public void stop() {
-    leave();
-  }
-
-  private void leave() {
-    leaving.countDown();
-    settler.setCredit(0, 0);
-    discard(intake.end());
+    sessions.leave();
   }
 
   void awaitLeaving() throws InterruptedException {
-    leaving.await();
+    sessions.awaitLeaving();
   }
 
   boolean isDone() {
-    return done.getCount() == 0;
+    return sessions.isDone();
   }
 
   /**
@@ -445,12 +219,10 @@ public final class Subscriber implements AutoCloseable {
    */
   @Override
   public void close() {
-    leave();
-    closing.countDown();
-    settler.nudge();
+    sessions.close();
     boolean ended = false;
     try {
-      ended = done.await(options.closeTimeout.plus(CLOSE_SLACK).toNanos(), TimeUnit.NANOSECONDS);
+      ended = sessions.awaitDone(options.closeTimeout.plus(CLOSE_SLACK));
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
@@ -458,8 +230,8 @@ public final class Subscriber implements AutoCloseable {
       return;
     }
     reported = true;
-    if (ended && error != null) {
-      throw error;
+    if (ended && sessions.error() != null) {
+      throw sessions.error();
     }
     if (!ended) {
       throw new AckgateException(Status.Code.DEADLINE_EXCEEDED, "the subscriber did not end in time");
@@ -468,11 +240,11 @@ public final class Subscriber implements AutoCloseable {
 
   /** Returns the counts so far. */
   public Stats stats() {
-    return counters.snapshot();
+    return sessions.counters.snapshot();
   }
 
   /** Returns the subscriber's name, given or made by the gateway. */
-  public synchronized String subscriberId() {
-    return subscriberId;
+  public String subscriberId() {
+    return sessions.subscriberId();
   }
 }

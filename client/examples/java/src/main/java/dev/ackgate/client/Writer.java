@@ -41,7 +41,7 @@ final class Writer {
 
   private final Settler settler;
   private final Stream stream;
-  private final Consumer<Settler.Answered> sent;
+  private final Consumer<Gathering.Answered> sent;
   private final int maxVerdicts;
   private final Duration deadline;
   private final long beat;
@@ -53,18 +53,26 @@ final class Writer {
   private boolean gathering;
   private boolean done;
 
-  Writer(Settler settler, Stream stream, Consumer<Settler.Answered> sent, Settings settings) {
+  Writer(Settler settler, Stream stream, Consumer<Gathering.Answered> sent, Settings settings) {
     this.settler = settler;
     this.stream = stream;
     this.sent = sent;
     int most = settings.getMaxVerdicts();
     this.maxVerdicts = most > 0 ? Math.min(most, MAX_VERDICTS) : MAX_VERDICTS;
-    this.deadline = Duration.ofNanos(Session.nanos(settings.getAckDeadline()));
+    this.deadline = extensionOf(Duration.ofNanos(Session.nanos(settings.getAckDeadline())));
     this.beat = Session.nanos(settings.getLeaseBeat());
     this.extend = deadline.toNanos() / 3;
     long now = System.nanoTime();
     this.nextBeat = now + beat;
     this.nextExtend = now + extend;
+  }
+
+  /**
+   * By how much to extend: the time for a verdict, as far as one extension can reach. Longer ones are
+   * extended as often as that asks for.
+   */
+  static Duration extensionOf(Duration deadline) {
+    return deadline.compareTo(Settler.MAX_EXTENSION) > 0 ? Settler.MAX_EXTENSION : deadline;
   }
 
   /** Sends what is due. Returns for how many nanoseconds nothing else is, unless the settler wakes it. */
@@ -102,7 +110,7 @@ final class Writer {
 
   private void flush() throws InterruptedException {
     gathering = false;
-    Settler.Gathered taken = settler.take();
+    Gathering.Taken taken = settler.take();
     boolean open = true;
     if (taken.credit() != null) {
       var credit = Credit.newBuilder().setRecords((int) taken.credit()[0]).setBytes(taken.credit()[1]);
@@ -112,12 +120,12 @@ final class Writer {
     for (Map.Entry<Duration, List<Run>> group : taken.extensions().entrySet()) {
       open = open && extend(group.getKey(), Run.joined(group.getValue()));
     }
-    List<Settler.Answered> left = merged(taken.answers());
+    List<Gathering.Answered> left = merged(taken.answers());
     while (open && !left.isEmpty()) {
       Settle.Builder settle = Settle.newBuilder().setSequence(++sequence);
       int bytes = 0;
       while (settle.getVerdictsCount() < Math.min(left.size(), maxVerdicts) && bytes < MAX_SETTLE_BYTES) {
-        Settler.Answered next = left.get(settle.getVerdictsCount());
+        Gathering.Answered next = left.get(settle.getVerdictsCount());
         var wire = next.verdict().wire(next.run());
         bytes += wire.getSerializedSize() + 4;
         settle.addVerdicts(wire);
@@ -156,18 +164,18 @@ final class Writer {
   }
 
   /** Joins acks given in any order; other verdicts stay in the order given. */
-  static List<Settler.Answered> merged(List<Settler.Answered> answers) {
+  static List<Gathering.Answered> merged(List<Gathering.Answered> answers) {
     List<Run> acks = new ArrayList<>();
-    List<Settler.Answered> others = new ArrayList<>();
-    for (Settler.Answered answered : answers) {
+    List<Gathering.Answered> others = new ArrayList<>();
+    for (Gathering.Answered answered : answers) {
       if (answered.verdict().outcome() == Outcome.ACKED) {
         acks.add(answered.run());
       } else {
         others.add(answered);
       }
     }
-    List<Settler.Answered> merged = new ArrayList<>();
-    Run.joined(acks).forEach(run -> merged.add(new Settler.Answered(run, Verdict.ACKED)));
+    List<Gathering.Answered> merged = new ArrayList<>();
+    Run.joined(acks).forEach(run -> merged.add(new Gathering.Answered(run, Verdict.ACKED)));
     merged.addAll(others);
     return merged;
   }

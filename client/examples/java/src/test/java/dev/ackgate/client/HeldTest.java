@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.ackgate.v1.ResumeResult;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -84,6 +85,13 @@ final class HeldTest {
     assertEquals("", Verdict.cut(null, 5));
   }
 
+  /** Where the deadline is longer than one extension reaches, it must come as often as that asks for. */
+  @Test
+  void longDeadlinesAreExtendedInTime() {
+    assertEquals(Duration.ofMinutes(10), Writer.extensionOf(Duration.ofHours(1)));
+    assertEquals(Duration.ofSeconds(2), Writer.extensionOf(Duration.ofSeconds(2)));
+  }
+
   /** A verdict that the stream does not take any more is named in the next session, and sent there. */
   @Test
   void verdictsThatDoNotGetOutAreKept() throws InterruptedException {
@@ -94,7 +102,7 @@ final class HeldTest {
     settler.handed(List.of(all));
     settler.answer(all.part(0, 3), dev.ackgate.client.Verdict.ACKED, true);
     settler.answer(all.part(5, 9), dev.ackgate.client.Verdict.ACKED, true);
-    List<Settler.Answered> sent = new ArrayList<>();
+    List<Gathering.Answered> sent = new ArrayList<>();
     int[] room = {1};
     var settings = FakeGateway.settings().setMaxVerdicts(1).build();
     Writer writer = new Writer(settler, message -> room[0]-- > 0, sent::add, settings);

@@ -226,11 +226,11 @@ final class SessionsTest {
   }
 
   @Test
-  void onlyOneMessageIsAskedForAtATime() throws Exception {
+  void whatIsTakenInStaysWithinTheCredit() throws Exception {
     CountDownLatch finish = new CountDownLatch(1);
     Running running = new Running(Running.options(gateway).credit(1, 1 << 20), 1, delivery -> finish.await());
     var stream = gateway.accept(settings());
-    // The gateway goes beyond the credit: one batch is begun, one waits, and the third is not taken in.
+    // The gateway goes beyond the credit: one batch is begun, one waits, and the rest stays on the way.
     for (int i = 0; i < 20; i++) {
       stream.batch(7, i);
     }

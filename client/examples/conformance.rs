@@ -25,6 +25,7 @@
 
 use std::{
     io,
+    num::NonZeroUsize,
     process::{self, ExitCode},
     time::Duration,
 };
@@ -61,8 +62,8 @@ struct Args {
     #[arg(long, default_value_t = 64)]
     credit: u32,
     /// Handlers at a time.
-    #[arg(long, default_value_t = 8)]
-    concurrency: usize,
+    #[arg(long, default_value = "8")]
+    concurrency: NonZeroUsize,
     /// Largest message accepted.
     #[arg(long, default_value_t = 4 << 20)]
     max_message_bytes: u64,
@@ -80,7 +81,7 @@ struct Args {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let concurrency = args.concurrency;
+    let concurrency = args.concurrency.get();
     let stop = stop();
     let connected = tokio::select! {
         connected = builder(&args).connect() => connected,

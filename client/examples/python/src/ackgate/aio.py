@@ -369,8 +369,10 @@ class Subscriber:
             if readiness is Readiness.SOON:
                 await self._gather(stream)
             for outgoing in stream.outgoing():
-                await connection.call.write(outgoing.request)
+                # Told before: the gateway's answer may end the stream, and with it what is
+                # done after.
                 stream.sent(outgoing)
+                await connection.call.write(outgoing.request)
                 if outgoing.request.HasField("close"):
                     connection.watch.said_goodbye(time.monotonic())
                     self._to_watch.set()

@@ -358,8 +358,10 @@ class Subscriber:
                 continue
             until = None
             for outgoing in stream.outgoing():
-                yield outgoing.request
+                # Told before: the gateway's answer may end the stream, and with it what is
+                # done after.
                 stream.sent(outgoing)
+                yield outgoing.request
                 if outgoing.request.HasField("close"):
                     connection.watch.said_goodbye(time.monotonic())
                     self._signals.put(None)

@@ -118,6 +118,11 @@
 //! # }
 //! ```
 //!
+//! # Without a stream
+//!
+//! A [`Puller`] takes records by plain calls, for jobs and functions that come, work and go:
+//! each record is leased until its deadline.
+//!
 //! # Publishing
 //!
 //! A [`Publisher`] writes records through the same gateway, to the topics that its
@@ -159,8 +164,10 @@ mod error;
 mod event;
 mod held;
 mod lane_event;
+mod lease;
 mod options;
 mod publisher;
+mod puller;
 mod reconnect;
 mod record;
 mod resume;
@@ -180,11 +187,13 @@ pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};
 pub use error::Error;
 pub use event::{DrainReason, Event, Verdict};
+pub use lease::{Lease, LeaseVerdict};
 pub use options::{Builder, Confirm};
 pub use publisher::{
     Acks, EncodeError, NotWritten, NotWrittenKind, Outgoing, PublishStats, Publisher,
     PublisherBuilder, Receipt, Written,
 };
+pub use puller::Puller;
 pub use record::{Record, TimestampType};
 pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};

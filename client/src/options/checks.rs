@@ -20,7 +20,7 @@ const MAX_FRAME_BYTES: u32 = 256 * 1024;
 
 impl Builder {
     /// What to connect to, if every option is within its range.
-    pub(super) fn checked(&self) -> Result<Endpoint, Error> {
+    pub(crate) fn checked(&self) -> Result<Endpoint, Error> {
         self.source.check()?;
         check(
             self.subscriber_id.len() <= 256 && !self.subscriber_id.chars().any(char::is_control),

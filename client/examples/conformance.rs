@@ -25,6 +25,7 @@
 
 use std::{
     fs, io,
+    num::NonZeroUsize,
     path::PathBuf,
     process::{self, ExitCode},
     time::Duration,
@@ -63,8 +64,8 @@ struct Args {
     #[arg(long, default_value_t = 64)]
     credit: u32,
     /// Handlers at a time.
-    #[arg(long, default_value_t = 8)]
-    concurrency: usize,
+    #[arg(long, default_value = "8")]
+    concurrency: NonZeroUsize,
     /// Largest message accepted.
     #[arg(long, default_value_t = 4 << 20)]
     max_message_bytes: u64,
@@ -128,7 +129,7 @@ impl Access {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let concurrency = args.concurrency;
+    let concurrency = args.concurrency.get();
     let stop = stop();
     let builder = match builder(&args) {
         Ok(builder) => builder,

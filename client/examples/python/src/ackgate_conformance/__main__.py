@@ -21,6 +21,8 @@ def main() -> int:
     parser.add_argument("--batches", action="store_true", help="take and ack whole batches")
     parser.add_argument("--asyncio", action="store_true", help="the same with asyncio")
     arguments = parser.parse_args()
+    if arguments.concurrency < 1:
+        parser.error("--concurrency takes 1 or more")
     lines = Lines(batches=arguments.batches)
     try:
         if arguments.asyncio:

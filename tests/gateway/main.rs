@@ -36,6 +36,7 @@ mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
+mod handover;
 mod health;
 mod intake;
 mod key_order;
@@ -55,6 +56,7 @@ mod rolling;
 mod sessions;
 mod shutdown;
 mod tools;
+mod transport;
 mod verdicts;
 mod web;
 
@@ -99,6 +101,8 @@ fn main() -> ExitCode {
         tools::cases(),
         pub_command::cases(),
         web::cases(),
+        handover::cases(),
+        transport::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -45,5 +45,9 @@ pub mod server {
     include!(concat!(env!("OUT_DIR"), "/server/ackgate.v1.rs"));
 }
 
+/// Version of the protocol within v1, as `Opened` tells it. Each release that adds
+/// something raises it by one.
+pub const PROTOCOL_VERSION: u32 = 1;
+
 /// The encoded `google.protobuf.FileDescriptorSet` of the protocol.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ackgate_v1.bin"));

@@ -134,6 +134,14 @@ impl Delivery {
         }
     }
 
+    /// Returns whether a verdict would still count, as far as this side knows: not if the
+    /// gateway did not keep it over a reconnect, or went back in its lane. Before long work
+    /// it is worth a look.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.origin.settler.is_held(self.run())
+    }
+
     /// Returns the record's topic.
     #[must_use]
     pub fn topic(&self) -> &str {
@@ -217,7 +225,7 @@ impl Delivery {
         self.origin.settler.answer(self.run(), &answer);
     }
 
-    fn run(&self) -> Run {
+    pub(crate) fn run(&self) -> Run {
         let offset = self.record.offset;
         Run {
             lane: self.origin.lane,

@@ -5,6 +5,8 @@ use std::{error::Error as StdError, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use crate::tls;
+
 /// What a subscriber can be told instead of a delivery.
 ///
 /// A [`Subscriber`](crate::Subscriber) gets over every error for which
@@ -27,6 +29,15 @@ pub enum Error {
         /// Where the gateway should be.
         address: String,
         /// What the transport says.
+        detail: String,
+    },
+    /// TLS did not come about, and would not if it were tried again: the gateway's
+    /// certificate is of no trusted authority, for another name or out of its time, the
+    /// gateway did not take this side's certificate or wanted one, or one of the two sides
+    /// does not speak TLS.
+    #[error("no TLS with the gateway: {detail}")]
+    Tls {
+        /// What was wrong, and where if that is known.
         detail: String,
     },
     /// The gateway ended the stream, or would not open it.
@@ -77,7 +88,9 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Option { .. } | Self::GaveUp { .. } | Self::Protocol(_) => false,
+            Self::Option { .. } | Self::GaveUp { .. } | Self::Protocol(_) | Self::Tls { .. } => {
+                false
+            }
             Self::Unreachable { .. }
             | Self::Ended
             | Self::Silent(_)
@@ -119,6 +132,24 @@ impl Error {
             Self::Status { .. }
             | Self::Option { .. }
             | Self::Unreachable { .. }
+            | Self::Tls { .. }
+            | Self::Ended
+            | Self::Silent(_)
+            | Self::NotOpened(_)
+            | Self::Protocol(_)
+            | Self::NotClosed(_) => None,
+        }
+    }
+
+    /// Returns the gRPC code of the gateway's answer, or of whatever answered in its place.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::GaveUp { last, .. } => last.code(),
+            Self::Option { .. }
+            | Self::Unreachable { .. }
+            | Self::Tls { .. }
             | Self::Ended
             | Self::Silent(_)
             | Self::NotOpened(_)
@@ -137,7 +168,11 @@ impl Error {
     }
 
     /// Describes a failed connection.
-    pub(crate) fn unreachable(address: &str, error: &dyn StdError) -> Self {
+    pub(crate) fn unreachable(address: &str, error: &(dyn StdError + 'static)) -> Self {
+        if let Some(problem) = tls::problem(error) {
+            let detail = format!("{address}: {problem}");
+            return Self::Tls { detail };
+        }
         Self::Unreachable {
             address: address.to_owned(),
             detail: chain(error),
@@ -147,6 +182,11 @@ impl Error {
 
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
+        // A certificate that the gateway does not take breaks the connection after it is
+        // made.
+        if let Some(detail) = StdError::source(&status).and_then(tls::problem) {
+            return Self::Tls { detail };
+        }
         let details = status.get_error_details();
         let mut message = status.message().to_owned();
         if let Some(bad) = details.bad_request() {
@@ -171,7 +211,7 @@ impl From<Status> for Error {
 }
 
 /// The error and its causes in one line.
-fn chain(error: &dyn StdError) -> String {
+pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -77,6 +77,22 @@ impl Held {
         taken
     }
 
+    /// Forgets everything of a lane at and above an offset, whatever its delivery number.
+    /// Returns how many records that were.
+    pub(crate) fn void(&mut self, lane: u64, first: i64) -> u64 {
+        let of_lane = (lane, 0, i64::MIN)..=(lane, u32::MAX, i64::MAX);
+        let mut numbers: Vec<u32> = self.runs.range(of_lane).map(|(key, _)| key.1).collect();
+        numbers.dedup();
+        let above = |delivery| Run {
+            lane,
+            delivery,
+            first,
+            last: i64::MAX,
+        };
+        let void = |delivery| self.take(above(delivery), |_| {});
+        numbers.into_iter().map(void).sum()
+    }
+
     /// Whether the record is held under this number.
     pub(crate) fn has(&self, lane: u64, delivery: u32, offset: i64) -> bool {
         self.at_or_before(lane, delivery, offset)
@@ -190,5 +206,21 @@ mod tests {
         assert_eq!(taken(&mut held, run(9, i64::MAX)), [(9, 9)]);
         assert_eq!(plain(&held), [(7, 8)]);
         assert!(held.has_lane(7) && !held.has_lane(8));
+    }
+
+    #[test]
+    fn going_back_in_a_lane_voids_every_number_above() {
+        let mut held = Held::default();
+        held.insert(run(0, 9));
+        held.insert(Run {
+            delivery: 3,
+            ..run(5, 6)
+        });
+        held.insert(Run {
+            lane: 8,
+            ..run(0, 9)
+        });
+        assert_eq!(held.void(7, 4), 6 + 2);
+        assert_eq!(plain(&held), [(0, 3), (0, 9)]);
     }
 }

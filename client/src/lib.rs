@@ -156,6 +156,7 @@ mod batch;
 mod delivery;
 mod durable;
 mod error;
+mod event;
 mod held;
 mod lane_event;
 mod options;
@@ -168,13 +169,17 @@ mod settler;
 mod shape;
 mod stats;
 mod subscriber;
+mod tls;
+mod token;
 mod tries;
+mod worker;
 mod writer;
 
 pub use batch::Batch;
 pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};
 pub use error::Error;
+pub use event::{DrainReason, Event, Verdict};
 pub use options::{Builder, Confirm};
 pub use publisher::{
     Acks, EncodeError, NotWritten, NotWrittenKind, Outgoing, PublishStats, Publisher,
@@ -184,4 +189,6 @@ pub use record::{Record, TimestampType};
 pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};
 pub use subscriber::Subscriber;
+pub use tls::Tls;
 pub use tonic::Code;
+pub use worker::{HandlerError, Message, WorkSummary, Worker};

@@ -8,7 +8,10 @@ mod checks;
 
 use crate::{
     Error, Subscriber,
+    event::{Event, Observer},
     shape::{Batches, SubscriptionOptions},
+    tls::Tls,
+    token::{Secret, Token},
     tries::Retry,
 };
 
@@ -59,6 +62,8 @@ impl Source {
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder {
     pub(crate) address: String,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) token: Option<Secret>,
     pub(crate) source: Source,
     pub(crate) subscriber_id: String,
     pub(crate) credit_records: u32,
@@ -81,12 +86,15 @@ pub struct Builder {
     pub(crate) flush_records: u64,
     pub(crate) open_timeout: Duration,
     pub(crate) close_timeout: Duration,
+    pub(crate) observer: Option<Observer>,
 }
 
 impl Builder {
     pub(crate) fn new(address: String, source: Source) -> Self {
         Self {
             address,
+            tls: None,
+            token: None,
             source,
             subscriber_id: String::new(),
             credit_records: 8_192,
@@ -109,7 +117,22 @@ impl Builder {
             flush_records: 1_024,
             open_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(5),
+            observer: None,
         }
+    }
+
+    /// Connects over TLS, also if the address begins with `http`. Without it only an address
+    /// that begins with `https` does, and trusts whom the system trusts.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Sets the token by which the gateway knows who calls: visible ASCII characters. Over a
+    /// connection without TLS, whoever listens on the way can use it too.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Secret(token.into()));
+        self
     }
 
     /// Sets the subscriber's own name, which appears in dead letters and logs: at
@@ -210,8 +233,9 @@ impl Builder {
         self
     }
 
-    /// Sets the delay before the first reconnect (default 100 ms) and its limit
-    /// (default 10 s): it doubles each time, and up to as much again is added at random.
+    /// Sets the longest delay before the first reconnect (default 250 ms) and before any
+    /// (default 30 s): the bound doubles each time, and the delay is anything up to it, but
+    /// not less than what the gateway asks for (at most 60 s).
     pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
         (self.retry.initial, self.retry.max) = (initial, max);
         self
@@ -242,6 +266,13 @@ impl Builder {
         self
     }
 
+    /// Tells `observer` what happens to the streams, as it happens. It is called between
+    /// messages, so it must be quick and never wait.
+    pub fn observe(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(observer));
+        self
+    }
+
     /// Connects and waits until the gateway has opened the stream, retrying with
     /// backoff as later reconnects do.
     ///
@@ -250,8 +281,8 @@ impl Builder {
     /// if trying again would not help, and [`Error::GaveUp`] after
     /// [`max_retries`](Self::max_retries).
     pub async fn connect(self) -> Result<Subscriber, Error> {
-        let endpoint = self.checked()?;
-        Subscriber::start(self, endpoint).await
+        let (endpoint, token) = (self.checked()?, Token::new(self.token.as_ref())?);
+        Subscriber::start(self, endpoint, token).await
     }
 
     pub(crate) fn open(&self) -> v1::Open {

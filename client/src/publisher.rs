@@ -8,7 +8,7 @@ use tokio::{
 };
 use tonic::transport::Endpoint;
 
-use crate::Error;
+use crate::{Error, token::Token};
 
 mod encode;
 mod ledger;
@@ -119,7 +119,11 @@ impl Publisher {
         Self::builder(address).connect().await
     }
 
-    async fn start(options: PublisherBuilder, endpoint: Endpoint) -> Result<Self, Error> {
+    async fn start(
+        options: PublisherBuilder,
+        endpoint: Endpoint,
+        token: Token,
+    ) -> Result<Self, Error> {
         let ledger = Arc::new(Ledger::new(options.in_flight(), options.linger_time()));
         // Dropped if nobody waits for `connect` any more, which ends the task.
         let publisher = Self {
@@ -129,6 +133,7 @@ impl Publisher {
         let context = Context {
             options,
             endpoint,
+            token,
             ledger,
         };
         let (tell, opened) = oneshot::channel();

@@ -5,6 +5,7 @@ use tokio::{sync::oneshot, time};
 
 use crate::{
     Error,
+    event::Event,
     session::{self, Context, End},
     tries::Tries,
 };
@@ -39,6 +40,11 @@ async fn keep(context: &Context, ready: Ready) -> Result<(), Error> {
             End::Failed { error, useful } => match tries.after_failure(&error, useful) {
                 Some(delay) => {
                     tries.note(&error, delay, was_open);
+                    context.counters.tell(&Event::Disconnected {
+                        gateway: &context.options.address,
+                        error: &error,
+                        retry_in: delay,
+                    });
                     delay
                 }
                 None => {

@@ -16,11 +16,14 @@ use tonic::{Status, Streaming, transport::Endpoint};
 use v1::{gateway_service_client::GatewayServiceClient, subscribe_response::Response};
 
 use crate::{
-    Batch, Error, Problem, ProblemKind, lane_event,
+    Batch, Error, Order, Problem, ProblemKind,
+    event::{DrainReason, Event},
+    lane_event,
     options::{Builder, Confirm},
-    settler::Settler,
+    settler::{Given, Settler},
     stats::{Counters, add},
     subscriber::Current,
+    token::Token,
     writer,
 };
 
@@ -35,6 +38,7 @@ const WRITER_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Context {
     pub(crate) options: Builder,
     pub(crate) endpoint: Endpoint,
+    pub(crate) token: Token,
     pub(crate) counters: Arc<Counters>,
     pub(crate) current: Arc<Current>,
     /// What is in hand, over all sessions.
@@ -89,10 +93,17 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
     };
     let settings = opened_as.settings.take().unwrap_or_default();
     let settler = &context.settler;
-    let number = settler.begin(opened_as.resumed);
+    let resumed = kept(&opened_as);
+    let number = settler.begin(opened_as.resumed, given(&settings));
     context.current.begin(settler);
     add(&context.counters.sessions, 1);
     opened();
+    context.counters.tell(&Event::Opened {
+        gateway: &context.options.address,
+        session: &opened_as.session,
+        subscriber_id: &opened_as.subscriber_id,
+        resumed,
+    });
     let max_verdicts = usize::try_from(settings.max_verdicts).unwrap_or(writer::MAX_VERDICTS);
     let terms = writer::Terms {
         session: number,
@@ -130,6 +141,20 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
     end
 }
 
+/// How many runs the gateway kept.
+fn kept(opened: &v1::Opened) -> usize {
+    let kept = v1::ResumeResult::Kept;
+    let kept = opened.resumed.iter().filter(|it| it.result() == kept);
+    kept.count()
+}
+
+fn given(settings: &v1::Settings) -> Given {
+    Given {
+        ack_deadline: settings.ack_deadline.and_then(interval),
+        order: Order::of(settings.order()),
+    }
+}
+
 /// Waits for the wish to close.
 pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
     // An error means that nobody is left to wish anything else.
@@ -157,7 +182,7 @@ async fn connect(context: &Context) -> Result<Open, Error> {
         })
         .await
         .map_err(|_| Error::Ended)?;
-    let call = client.subscribe(ReceiverStream::new(outbox));
+    let call = client.subscribe(context.token.on(ReceiverStream::new(outbox)));
     let timeout = options.open_timeout;
     let response = time::timeout(timeout, call)
         .await
@@ -275,8 +300,20 @@ impl Session<'_> {
     fn note(&mut self, response: Response) {
         match response {
             Response::Settled(settled) => self.settled(settled),
-            Response::LaneEvent(event) => lane_event::tell(&event),
+            Response::LaneEvent(event) => {
+                lane_event::tell(&event);
+                if event.kind() == v1::LaneEventKind::Rewound
+                    && let Some(first) = event.first_offset
+                {
+                    self.context.settler.void(event.lane, first);
+                }
+            }
             Response::Drain(drain) => {
+                self.context.counters.tell(&Event::Drain {
+                    gateway: &self.context.options.address,
+                    reason: DrainReason::of(&drain),
+                    deadline: drain.deadline.and_then(|it| it.try_into().ok()),
+                });
                 tracing::info!(deadline = ?drain.deadline, "gateway drains");
                 self.draining = true;
                 self.context.settler.drain();

@@ -23,12 +23,18 @@ use futures::task::AtomicWaker;
 use tokio::{sync::Notify, time};
 
 use crate::{
-    Durable, Problem, ProblemKind,
+    Durable, Order, Problem, ProblemKind,
     durable::{Waits, Watcher},
     held::Held,
     resume::LaneName,
     stats::{Counters, add},
 };
+
+/// Most that an extension may ask for.
+pub(crate) const MAX_EXTENSION: Duration = Duration::from_secs(600);
+
+/// How often everything is extended at most.
+const SHORTEST_BEAT: Duration = Duration::from_millis(10);
 
 /// Records of one lane that follow each other and have the same delivery number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +116,17 @@ struct State {
     draining: bool,
     /// Close now; later verdicts do not count.
     closing: bool,
+    /// What the gateway said of the session.
+    given: Given,
+}
+
+/// What holds for the deliveries of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Time for a verdict; `None`: the gateway did not say.
+    pub(crate) ack_deadline: Option<Duration>,
+    /// How its records may overtake each other; `None`: the gateway did not say.
+    pub(crate) order: Option<Order>,
 }
 
 /// What there is of a session.
@@ -258,6 +275,31 @@ impl Settler {
         }
         drop(state);
         self.wake.notify_one();
+    }
+
+    /// Asks for more time for everything in hand: until one deadline from now. Returns how
+    /// soon to ask again; `None` while there is nothing to move.
+    pub(crate) fn extend_all(&self) -> Option<Duration> {
+        let mut state = self.lock();
+        let deadline = state.given.ack_deadline?.min(MAX_EXTENSION);
+        let every = (deadline / 3).max(SHORTEST_BEAT);
+        if state.phase != Phase::Open || state.closing {
+            return Some(every);
+        }
+        let State { held, gathered, .. } = &mut *state;
+        let mut any = false;
+        for run in held.runs() {
+            let key = (run.lane, run.first);
+            let longest = gathered.extensions.get(&key).map_or(run.last, |it| it.0);
+            let extension = (longest.max(run.last), deadline);
+            gathered.extensions.insert(key, extension);
+            any = true;
+        }
+        drop(state);
+        if any {
+            self.wake.notify_one();
+        }
+        Some(every)
     }
 
     /// Asks for a new credit.

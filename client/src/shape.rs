@@ -26,6 +26,18 @@ pub enum Order {
     Lane,
 }
 
+impl Order {
+    /// As the gateway says it; `None`: it does not.
+    pub(crate) const fn of(wire: v1::Order) -> Option<Self> {
+        match wire {
+            v1::Order::Unspecified => None,
+            v1::Order::None => Some(Self::None),
+            v1::Order::Key => Some(Self::Key),
+            v1::Order::Lane => Some(Self::Lane),
+        }
+    }
+}
+
 /// What happens to rejected and exhausted records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnReject {

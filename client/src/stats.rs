@@ -10,6 +10,8 @@ use std::{
 
 use ackgate_proto::v1;
 
+use crate::event::{Event, Observer};
+
 /// Most problems kept for [`Subscriber::problems`](crate::Subscriber::problems).
 const KEPT_PROBLEMS: usize = 1_000;
 
@@ -147,14 +149,30 @@ pub(crate) struct Counters {
     by_kind: [AtomicU64; ProblemKind::ALL.len()],
     dropped: AtomicU64,
     problems: Mutex<VecDeque<Problem>>,
+    observer: Option<Observer>,
 }
 
 impl Counters {
+    pub(crate) fn new(observer: Option<Observer>) -> Self {
+        Self {
+            observer,
+            ..Self::default()
+        }
+    }
+
+    /// Tells the observer, if there is one.
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.tell(event);
+        }
+    }
+
     /// Counts and keeps a problem.
     pub(crate) fn problem(&self, problem: Problem) {
         if let Some(count) = self.by_kind.get(problem.kind as usize) {
             add(count, 1);
         }
+        self.tell(&Event::Problem(&problem));
         let mut queue = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.len() >= KEPT_PROBLEMS {
             queue.pop_front();

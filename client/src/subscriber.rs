@@ -17,8 +17,8 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use crate::{
-    Batch, Builder, Confirm, Delivery, Error, Problem, Stats, options::Source, reconnect,
-    session::Context, settler::Settler, stats::Counters,
+    Batch, Builder, Confirm, Delivery, Error, Order, Problem, Stats, options::Source, reconnect,
+    session::Context, settler::Settler, stats::Counters, token::Token,
 };
 
 /// Time that the reader has beyond the close timeout to come to an end.
@@ -94,8 +94,12 @@ impl Subscriber {
         Self::builder(address, subscription).connect().await
     }
 
-    pub(crate) async fn start(options: Builder, endpoint: Endpoint) -> Result<Self, Error> {
-        let counters = Arc::new(Counters::default());
+    pub(crate) async fn start(
+        options: Builder,
+        endpoint: Endpoint,
+        token: Token,
+    ) -> Result<Self, Error> {
+        let counters = Arc::new(Counters::new(options.observer.clone()));
         let current = Arc::new(Current::default());
         let close_timeout = options.close_timeout;
         // A batch has one record at least, so within the credit this never fills.
@@ -112,6 +116,7 @@ impl Subscriber {
             options,
             settler,
             endpoint,
+            token,
             counters: Arc::clone(&counters),
             current: Arc::clone(&current),
             queue: to_queue,
@@ -201,6 +206,18 @@ impl Subscriber {
             }
         }
         Ok(self.counters.snapshot())
+    }
+
+    /// Moves the deadlines of everything in hand. Returns how soon to do so again; `None`
+    /// if the gateway has named no deadline.
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        let settler = self.current.lock().settler.clone();
+        settler?.extend_all()
+    }
+
+    /// How the subscription orders records, if the gateway said so.
+    pub(crate) fn order(&self) -> Option<Order> {
+        self.current.lock().settler.as_ref()?.given().order
     }
 
     fn say_goodbye(&mut self) {

@@ -12,9 +12,9 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retry {
-    /// Delay before the first retry.
+    /// Longest delay before the first retry; it doubles from retry to retry.
     pub(crate) initial: Duration,
-    /// Longest delay.
+    /// Longest delay of all.
     pub(crate) max: Duration,
     /// Retries in a row; `None`: as many as it takes.
     pub(crate) limit: Option<u32>,
@@ -23,8 +23,8 @@ pub(crate) struct Retry {
 impl Default for Retry {
     fn default() -> Self {
         Self {
-            initial: Duration::from_millis(100),
-            max: Duration::from_secs(10),
+            initial: Duration::from_millis(250),
+            max: Duration::from_secs(30),
             limit: None,
         }
     }
@@ -33,7 +33,6 @@ impl Default for Retry {
 impl Retry {
     fn delays(self) -> ExponentialBackoff {
         ExponentialBuilder::default()
-            .with_jitter()
             .with_min_delay(self.initial)
             .with_max_delay(self.max)
             .without_max_times()
@@ -102,7 +101,10 @@ impl Tries {
         self.noted = error;
     }
 
+    /// Anything up to the bound of the moment: clients that lost a gateway together do
+    /// not come back together.
     fn delay(&mut self) -> Duration {
-        self.delays.next().unwrap_or(self.retry.max)
+        let bound = self.delays.next().unwrap_or(self.retry.max);
+        bound.mul_f64(fastrand::f64())
     }
 }

@@ -11,7 +11,7 @@ use v1::subscribe_request::Request;
 use crate::{
     durable::Watcher,
     options::wire_duration,
-    settler::{Answer, Gathered, Run, Settler},
+    settler::{Answer, Gathered, MAX_EXTENSION, Run, Settler},
     stats::{Counters, add},
 };
 
@@ -25,9 +25,6 @@ const MAX_SETTLE_BYTES: usize = 1 << 20;
 /// Longest code and reason that the gateway keeps, in bytes.
 const MAX_CODE: usize = 128;
 const MAX_REASON: usize = 1_024;
-
-/// Most that an extension may ask for.
-const MAX_EXTENSION: Duration = Duration::from_secs(600);
 
 /// How a session is written.
 #[derive(Clone, Copy, Debug)]

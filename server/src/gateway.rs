@@ -26,7 +26,7 @@ use crate::{
     health::Health,
     publish::{self, Desk},
     registry::{Closing, Registry},
-    session::{Gate, Service},
+    session::{Gate, PullLimits, Service},
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -166,8 +166,15 @@ impl Gateway {
             address,
         } = self;
         descriptors::raise(listen.max_connections);
+        let limits = PullLimits::of(&listen);
         let interval = listen.ping_interval;
-        let service = Service::new(registry.clone(), desk.clone(), gate.clone(), interval);
+        let service = Service::new(
+            registry.clone(),
+            desk.clone(),
+            gate.clone(),
+            interval,
+            limits,
+        );
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let served = Served {
             service,
@@ -176,6 +183,7 @@ impl Gateway {
         };
         let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
+        listener::tell(&listen);
         let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");
@@ -187,24 +195,9 @@ impl Gateway {
             }
             () = stop => {}
         }
-        tracing::info!(
-            "stopping: refusing new streams, draining for {:?}",
-            shutdown.drain
-        );
         health.drain();
         gate.close();
-        let Closing {
-            subscriptions,
-            producers,
-        } = registry.close();
-        tokio::join!(
-            stop_drivers(subscriptions, &shutdown),
-            desk.stop(shutdown.drain)
-        );
-        tokio::join!(
-            close_producers(producers, shutdown.close),
-            desk.flush(shutdown.close)
-        );
+        drain(&registry, &desk, &shutdown).await;
         drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
@@ -218,6 +211,26 @@ impl Gateway {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Everything that is out is answered, committed and written, or its time is over.
+async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
+    tracing::info!(
+        "stopping: refusing new streams, draining for {:?}",
+        shutdown.drain
+    );
+    let Closing {
+        subscriptions,
+        producers,
+    } = registry.close();
+    tokio::join!(
+        stop_drivers(subscriptions, shutdown),
+        desk.stop(shutdown.drain)
+    );
+    tokio::join!(
+        close_producers(producers, shutdown.close),
+        desk.flush(shutdown.close)
+    );
 }
 
 /// All drivers drain at the same time and leave their groups.

@@ -5,6 +5,7 @@
 //! The way in is shorter: [`session`] takes a record from a publisher, [`publish`] keeps
 //! its answer in order, [`broker`] writes it.
 
+pub mod access;
 pub mod admin;
 pub mod broker;
 pub mod cli;

@@ -48,11 +48,13 @@ mod pub_command;
 mod publish;
 mod publish_rules;
 mod publish_trouble;
+mod pull;
 mod rebalance;
 mod redelivery;
 mod redrive;
 mod reflection;
 mod rolling;
+mod secure;
 mod sessions;
 mod shutdown;
 mod tools;
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         publish::cases(),
         publish_rules::cases(),
         publish_trouble::cases(),
+        pull::cases(),
         answers::cases(),
         sessions::cases(),
         verdicts::cases(),
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         log::cases(),
         lanes::cases(),
         rolling::cases(),
+        secure::cases(),
         tools::cases(),
         pub_command::cases(),
         web::cases(),

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use tonic::transport::Endpoint;
+use tonic::{
+    codegen::http::uri::InvalidUri,
+    transport::{Endpoint, Uri},
+};
 
 use super::{Builder, HOUR, Source};
-use crate::Error;
+use crate::{
+    Error,
+    tls::{self, Tls},
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -52,27 +58,30 @@ impl Builder {
             self.open_timeout,
             (self.stream_window, self.connection_window),
             (self.keepalive_interval, self.keepalive_timeout),
+            self.tls.as_ref(),
         )
     }
 }
 
 /// What to connect to, with the windows of stream and connection in bytes, and how often
-/// and how long to probe a quiet connection.
+/// and how long to probe a quiet connection. TCP and TLS may each take `connect_timeout`. `connect_timeout` is for TCP and again for TLS.
 pub(crate) fn endpoint(
     address: &str,
     connect_timeout: Duration,
     windows: (u32, u32),
     keepalive: (Duration, Duration),
+    tls: Option<&Tls>,
 ) -> Result<Endpoint, Error> {
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| Error::Option {
+    let uri: Uri = address.parse().map_err(|error: InvalidUri| Error::Option {
         option: "address",
         problem: error.to_string(),
     })?;
     check(
-        endpoint.uri().host().is_some(),
+        uri.host().is_some(),
         "address",
-        "a URI such as http://host:7654",
+        "HOST:PORT, or a URI such as http://host:7654",
     )?;
+    let endpoint = tls::over(&uri, tls, connect_timeout)?;
     Ok(endpoint
         .connect_timeout(connect_timeout)
         .tcp_nodelay(true)

@@ -9,6 +9,8 @@ use super::{Publisher, ledger::Amount};
 use crate::{
     Error,
     options::{check, endpoint, wire_duration},
+    tls::Tls,
+    token::{Secret, Token},
     tries::Retry,
 };
 
@@ -40,6 +42,8 @@ pub enum Acks {
 #[must_use = "nothing happens before `connect`"]
 pub struct PublisherBuilder {
     address: String,
+    tls: Option<Tls>,
+    token: Option<Secret>,
     cluster: String,
     acks: Acks,
     idempotence: Option<bool>,
@@ -57,6 +61,8 @@ impl PublisherBuilder {
     pub(super) fn new(address: String) -> Self {
         Self {
             address,
+            tls: None,
+            token: None,
             cluster: String::new(),
             acks: Acks::Configured,
             idempotence: None,
@@ -72,6 +78,20 @@ impl PublisherBuilder {
             retry: Retry::default(),
             open_timeout: Duration::from_secs(10),
         }
+    }
+
+    /// Connects over TLS, also if the address begins with `http`. Without it only an address
+    /// that begins with `https` does, and trusts whom the system trusts.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Sets the token by which the gateway knows who calls: visible ASCII characters. Over a
+    /// connection without TLS, whoever listens on the way can use it too.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Secret(token.into()));
+        self
     }
 
     /// Names the cluster in the gateway's configuration. Without it: the one that takes
@@ -149,8 +169,9 @@ impl PublisherBuilder {
         self
     }
 
-    /// Sets the delay before the first reconnect (default 100 ms) and its limit
-    /// (default 10 s): it doubles each time, and up to as much again is added at random.
+    /// Sets the longest delay before the first reconnect (default 250 ms) and before any
+    /// (default 30 s): the bound doubles each time, and the delay is anything up to it, but
+    /// not less than what the gateway asks for (at most 60 s).
     pub const fn backoff(mut self, initial: Duration, max: Duration) -> Self {
         (self.retry.initial, self.retry.max) = (initial, max);
         self
@@ -177,8 +198,8 @@ impl PublisherBuilder {
     /// trying again would not help, and [`Error::GaveUp`] after
     /// [`max_retries`](Self::max_retries).
     pub async fn connect(self) -> Result<Publisher, Error> {
-        let endpoint = self.checked()?;
-        Publisher::start(self, endpoint).await
+        let (endpoint, token) = (self.checked()?, Token::new(self.token.as_ref())?);
+        Publisher::start(self, endpoint, token).await
     }
 
     fn checked(&self) -> Result<Endpoint, Error> {
@@ -210,6 +231,7 @@ impl PublisherBuilder {
             self.open_timeout,
             self.windows,
             self.keepalive,
+            self.tls.as_ref(),
         )
     }
 

@@ -23,7 +23,7 @@ use super::{
     ledger::{Ledger, Ready},
     options::PublisherBuilder,
 };
-use crate::{Error, options::wire_duration};
+use crate::{Error, options::wire_duration, token::Token};
 
 /// Messages between the ledger and the transport: few, so that records gather where they
 /// can still go to another stream.
@@ -44,6 +44,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 pub(super) struct Context {
     pub(super) options: PublisherBuilder,
     pub(super) endpoint: Endpoint,
+    pub(super) token: Token,
     pub(super) ledger: Arc<Ledger>,
 }
 
@@ -149,7 +150,7 @@ async fn open(context: &Context) -> Result<Opening, Error> {
         .map_err(|_| Error::Ended)?;
     let timeout = options.open_time();
     let opening = async {
-        let call = client.publish(ReceiverStream::new(outbox));
+        let call = client.publish(context.token.on(ReceiverStream::new(outbox)));
         let mut stream = call.await?.into_inner();
         let first = stream.message().await?.ok_or(Error::Ended)?;
         match first.response {

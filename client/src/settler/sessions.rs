@@ -9,7 +9,7 @@ use std::{
 
 use ackgate_proto::v1;
 
-use super::{Answer, Gathered, Phase, Run, Settler, State};
+use super::{Answer, Gathered, Given, Phase, Run, Settler, State};
 use crate::{
     Problem,
     resume::{self, Fate, Fates, LaneName},
@@ -21,8 +21,9 @@ const MANY_LANES: usize = 10_000;
 
 impl Settler {
     /// Begins a session that keeps what `resumed` says. Returns its number.
-    pub(crate) fn begin(&self, resumed: Vec<v1::ResumeAnswer>) -> u64 {
+    pub(crate) fn begin(&self, resumed: Vec<v1::ResumeAnswer>, given: Given) -> u64 {
         let mut state = self.lock();
+        state.given = given;
         state.session += 1;
         state.phase = Phase::Open;
         // The goodbye to a draining gateway was for its session alone.
@@ -111,6 +112,31 @@ impl Settler {
             }
         }
         Poll::Ready(self.session())
+    }
+
+    /// What the gateway said of the latest session.
+    pub(crate) fn given(&self) -> Given {
+        self.lock().given
+    }
+
+    /// Whether the run, or its first record, is still the program's to answer.
+    pub(crate) fn is_held(&self, run: Run) -> bool {
+        let state = self.lock();
+        let run = state.named_now(run);
+        !state.closing && state.held.has(run.lane, run.delivery, run.first)
+    }
+
+    /// The gateway has gone back in a lane: what was handed over at and above `first` is
+    /// void and comes again. Verdicts that are under way are told so by the gateway.
+    pub(crate) fn void(&self, lane: u64, first: i64) {
+        let mut state = self.lock();
+        let records = state.held.void(lane, first);
+        state.out = state.out.saturating_sub(records);
+        let wake = state.draining && state.out == 0;
+        drop(state);
+        if wake {
+            self.wake.notify_one();
+        }
     }
 
     /// Which records are still the program's to answer.

@@ -21,3 +21,4 @@ mod served;
 mod sessions;
 mod support;
 mod verdicts;
+mod worker;

@@ -95,6 +95,12 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let mut findings = vec![Finding::ok(&file, rules::summary(&config))];
+    let warnings = config.listen.warnings();
+    findings.extend(
+        warnings
+            .into_iter()
+            .map(|it| Finding::warning("listen", it)),
+    );
     findings.extend(rules::breakers(&config));
     findings.extend(refused(&config));
     if !args.offline {

@@ -10,6 +10,7 @@ use crate::{
     telemetry::logs,
 };
 
+mod access;
 pub mod admin;
 pub mod bench;
 pub mod check;
@@ -21,6 +22,7 @@ pub mod serve;
 mod stop;
 pub mod sub;
 pub mod target;
+pub mod token;
 
 /// Something went wrong.
 const FAILED: u8 = 1;
@@ -57,6 +59,8 @@ pub enum Command {
     Breaker(admin::BreakerArgs),
     /// List, show and put back dead letters.
     Dlq(dlq::Args),
+    /// Make tokens for subscribers and publishers.
+    Token(token::Args),
     /// Show everything at work on an embedded broker.
     Demo(demo::Args),
     /// Measure the gateway against a direct consumer.
@@ -86,6 +90,7 @@ impl Cli {
             Command::Lanes(args) => Box::pin(admin::lanes(args)).await,
             Command::Breaker(args) => Box::pin(admin::breaker(args)).await,
             Command::Dlq(args) => Box::pin(dlq::run(args)).await,
+            Command::Token(args) => Box::pin(token::run(args)).await,
             Command::Demo(args) => Box::pin(demo::run(args)).await,
             Command::Bench(args) => Box::pin(bench::run(args)).await,
         }

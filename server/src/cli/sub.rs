@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ackgate_client::{Batch, Error, Stats, Subscriber};
+use ackgate_client::{Batch, Stats, Subscriber};
 use anyhow::{Context as _, Result};
 use tokio::{io::AsyncWriteExt as _, time};
 
@@ -77,18 +77,18 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn connect(args: &Args) -> Result<Subscriber, Error> {
+async fn connect(args: &Args) -> Result<Subscriber> {
     let address = target::gateway(&args.address);
     // What is above the maximum would only have to be given back.
     let most = args
         .max
         .map_or(args.credit, |max| u32::try_from(max).unwrap_or(u32::MAX));
     let builder = args
-        .builder(&address)
+        .builder(&address)?
         .credit(args.credit.min(most), 64 << 20);
     let mut connecting = std::pin::pin!(builder.connect());
     match time::timeout(PATIENCE, &mut connecting).await {
-        Ok(result) => result,
+        Ok(result) => Ok(result?),
         Err(_) => {
             match &args.id {
                 Some(id) if !args.takeover => eprintln!(
@@ -96,7 +96,7 @@ async fn connect(args: &Args) -> Result<Subscriber, Error> {
                 ),
                 Some(_) | None => eprintln!("waiting for a gateway at {address}"),
             }
-            connecting.await
+            Ok(connecting.await?)
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Both go the way of a subscription in the file: the template is put among the
 //! subscriptions of a tree of its own, under a name that stands for it, and read there.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use super::{
     AdHoc, Subscription,
@@ -133,6 +133,7 @@ fn sampled(
     }
     let mut inner = Reader {
         file: reader.file,
+        folder: reader.folder,
         root: &root,
         problems: Vec::new(),
     };
@@ -169,6 +170,7 @@ pub(super) fn subscription_of(
     let root = Table::from([("subscriptions".to_owned(), under(NAME, node))]);
     let mut reader = Reader {
         file: "",
+        folder: Path::new(""),
         root: &root,
         problems: Vec::new(),
     };

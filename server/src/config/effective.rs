@@ -5,6 +5,7 @@ use super::{
     options::{size, span},
     problem::MASK,
 };
+use crate::access::{Tls, Tokens};
 use ackgate_lane::{Backoff, OnExpired, OnReject, OnUnwritten, Order, Policy, Ratio};
 
 /// Properties that are shown with their value; every other one is masked, since a
@@ -42,6 +43,8 @@ impl Config {
                 line(&[
                     ("address", listen.address.to_string()),
                     ("insecure", listen.insecure.to_string()),
+                    ("tls", listen.tls.as_ref().map_or_else(off, files)),
+                    ("tokens", listen.tokens.as_ref().map_or_else(off, count)),
                     ("max_streams", listen.max_streams.to_string()),
                     ("max_connections", listen.max_connections.to_string()),
                     (
@@ -54,6 +57,8 @@ impl Config {
                     ("keepalive.timeout", span(listen.keepalive_timeout)),
                     ("ping_interval", span(listen.ping_interval)),
                     ("reflection", listen.reflection.to_string()),
+                    ("max_pull_sessions", listen.max_pull_sessions.to_string()),
+                    ("pull_idle", span(listen.pull_idle)),
                 ]),
             ),
             (
@@ -90,6 +95,22 @@ impl Config {
         }
         parts
     }
+}
+
+fn off() -> String {
+    "off".to_owned()
+}
+
+fn files(tls: &Tls) -> String {
+    let files = tls.files();
+    let written: Vec<String> = files
+        .map(|(option, path)| format!("{option}={}", path.display()))
+        .collect();
+    written.join(",")
+}
+
+fn count(tokens: &Tokens) -> String {
+    tokens.count().to_string()
 }
 
 fn cluster(cluster: &Cluster) -> (String, String) {

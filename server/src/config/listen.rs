@@ -2,13 +2,19 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use crate::access::{Tls, Tokens};
+
 /// The gRPC listener.
 #[derive(Clone, Debug)]
 pub struct Listen {
-    /// Where to listen. Anything but loopback needs `insecure`, until TLS is configured.
+    /// Where to listen. Anything but loopback needs `tls`, `tokens` or `insecure`.
     pub address: SocketAddr,
-    /// Allows a plain-text listener beyond loopback.
+    /// Allows a listener beyond loopback that has neither.
     pub insecure: bool,
+    /// With which certificate; `None`: plain text.
+    pub tls: Option<Tls>,
+    /// Who may call; `None`: everybody.
+    pub tokens: Option<Tokens>,
     /// Streams on one connection.
     pub max_streams: u32,
     /// Connections at one time.
@@ -27,6 +33,49 @@ pub struct Listen {
     pub ping_interval: Duration,
     /// Serves the protocol's descriptors to tools that ask for them.
     pub reflection: bool,
+    /// Sessions of subscribers that pull, at a time.
+    pub max_pull_sessions: u32,
+    /// How long one lives on once nothing is out to it and no call is made.
+    pub pull_idle: Duration,
+}
+
+impl Listen {
+    /// What is allowed, and what an operator should know about who can reach the gateway.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let address = self.address;
+        let beyond = !address.ip().is_loopback();
+        let authenticated = self.tokens.is_some()
+            || self
+                .tls
+                .as_ref()
+                .is_some_and(Tls::wants_client_certificates);
+        let mut warnings = Vec::new();
+        if beyond && !authenticated {
+            let how = match self.tls {
+                None => "in plain text and without tokens",
+                Some(_) => "without tokens or certificates of clients",
+            };
+            warnings.push(format!(
+                "listen.address = {address} is open {how}: anybody who reaches it can read and \
+                 settle the records of every subscription"
+            ));
+        }
+        if beyond && self.tls.is_none() && self.tokens.is_some() {
+            warnings.push(format!(
+                "listen.address = {address} has tokens and no TLS: tokens and records travel in \
+                 the clear, and whoever listens on the way can use them"
+            ));
+        }
+        if self.insecure && self.tls.is_some() && self.tokens.is_some() {
+            warnings.push(
+                "listen.insecure = true does nothing beside listen.tls and listen.tokens_file"
+                    .to_owned(),
+            );
+        }
+        warnings.extend(self.tls.as_ref().and_then(Tls::warning));
+        warnings
+    }
 }
 
 /// How a graceful stop goes.

@@ -23,6 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod access_parse;
 mod ad_hoc;
 mod ad_hoc_parse;
 mod address;
@@ -134,12 +135,13 @@ pub fn parse(
     let mut problems = Vec::new();
     layers::Sources {
         file: &file,
-        folder,
+        folder: folder.clone(),
         variables: &variables,
     }
     .apply(&mut root, &mut problems);
     let mut reader = reader::Reader {
         file: &file,
+        folder: &folder,
         root: &root,
         problems,
     };

@@ -96,6 +96,9 @@ const DAY: u64 = 24 * HOUR;
 /// As durations are written.
 const YEAR: u64 = 8766 * HOUR;
 
+/// What stands for a file.
+const A_FILE: &str = "a path, from this file's folder if it is relative";
+
 macro_rules! options {
     ($($name:ident = $key:literal, $kind:expr, $need:expr, $about:literal;)*) => {
         $(pub(super) const $name: Spec =
@@ -110,9 +113,22 @@ options! {
         "Memory for records that are fetched and not settled, over all lanes.";
 
     LISTEN_ADDRESS = "listen.address", Kind::Socket, Need::Default("\"127.0.0.1:7654\""),
-        "Where subscribers connect. Anything but loopback needs `listen.insecure`.";
+        "Where subscribers connect. Anything but loopback needs `listen.tls`, `listen.tokens_file` or \
+         `listen.insecure`.";
     LISTEN_INSECURE = "listen.insecure", Kind::Flag, Need::Default("false"),
-        "Allows plain text beyond loopback: anyone who reaches the port can read the topics.";
+        "Allows plain text without tokens beyond loopback: anyone who reaches the port can read the \
+         topics and settle their records.";
+    LISTEN_TLS_CERTIFICATE_FILE = "listen.tls.certificate_file", Kind::Text(A_FILE), Need::Optional,
+        "PEM file of the gateway's certificate, then those between it and the authority that clients \
+         know. With it the port speaks TLS only. Relative paths start from this file's folder.";
+    LISTEN_TLS_KEY_FILE = "listen.tls.key_file", Kind::Text(A_FILE), Need::Optional,
+        "PEM file of the certificate's private key, without a passphrase.";
+    LISTEN_TLS_CLIENT_CA_FILE = "listen.tls.client_ca_file", Kind::Text(A_FILE), Need::Optional,
+        "PEM file of authorities. With it every client has to show a certificate that one of them has \
+         signed.";
+    LISTEN_TOKENS_FILE = "listen.tokens_file", Kind::Text(A_FILE), Need::Optional,
+        "File of hashed tokens, one `NAME:sha256:HEX` a line, as `ackgate token new NAME` makes it. With \
+         it every call needs one of them, but for `grpc.health.v1.Health`.";
     LISTEN_MAX_STREAMS = "listen.max_streams",
         Kind::Integer { min: 1, max: 100_000, unit: "streams" }, Need::Default("256"),
         "Streams on one connection.";
@@ -137,6 +153,11 @@ options! {
         Need::Default("\"15s\""), "`Ping` messages on quiet streams.";
     LISTEN_REFLECTION = "listen.reflection", Kind::Flag, Need::Default("true"),
         "Tells tools that ask (`grpcurl`, `evans`) what the services and messages are.";
+    LISTEN_MAX_PULL_SESSIONS = "listen.max_pull_sessions",
+        Kind::Integer { min: 1, max: 100_000, unit: "sessions" }, Need::Default("1000"),
+        "Sessions of subscribers that pull, at a time.";
+    LISTEN_PULL_IDLE = "listen.pull_idle", millis(SECOND, HOUR), Need::Default("\"60s\""),
+        "How long such a session lives on once nothing is out to it and no call is made.";
 
     ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
         "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`): a loopback address. \

@@ -6,7 +6,8 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, Subscription, ad_hoc_parse, address, admin, checks,
+    Cluster, Config, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse, address,
+    admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -65,18 +66,23 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     let interval = reader.read(&options::LISTEN_KEEPALIVE_INTERVAL, "", value::duration);
     let timeout = reader.read(&options::LISTEN_KEEPALIVE_TIMEOUT, "", value::duration);
     let ping = reader.read(&options::LISTEN_PING_INTERVAL, "", value::duration);
+    let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
+    let pulls = reader.read(&options::LISTEN_MAX_PULL_SESSIONS, "", value::small);
+    let idle = reader.read(&options::LISTEN_PULL_IDLE, "", value::duration);
     let connections = reader.read(&options::LISTEN_MAX_CONNECTIONS, "", value::small);
     let age = reader.read(&options::LISTEN_MAX_CONNECTION_AGE, "", value::duration);
     let web = web_parse::web(reader);
-    let reflection = reader.read(&options::LISTEN_REFLECTION, "", value::flag);
-    let (address, insecure) = (address?, insecure?);
-    if !address.ip().is_loopback() && !insecure {
+    let access = access_parse::access(reader);
+    let (address, insecure, access) = (address?, insecure?, access?);
+    let open = access.tls.is_none() && access.tokens.is_none();
+    if !address.ip().is_loopback() && open && !insecure {
         reader.refuse(
             &options::LISTEN_ADDRESS,
             "",
-            "is open to the network without TLS: anyone who reaches it can read the topics and \
-             acknowledge their records; use a loopback address such as 127.0.0.1:7654, or set \
-             listen.insecure = true if the network itself is trusted",
+            "is open to the network without TLS or tokens: anyone who reaches it can read the \
+             topics and acknowledge their records; use a loopback address such as \
+             127.0.0.1:7654, set listen.tls and listen.tokens_file, or set listen.insecure = true \
+             if the network itself is trusted",
         );
         return None;
     }
@@ -84,6 +90,8 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
     Some(Listen {
         address,
         insecure,
+        tls: access.tls,
+        tokens: access.tokens,
         max_streams: max_streams?,
         max_connections: usize::try_from(connections?).unwrap_or(usize::MAX),
         max_connection_age: age,
@@ -93,6 +101,8 @@ fn listen(reader: &mut Reader<'_>) -> Option<Listen> {
         keepalive_timeout: timeout?,
         ping_interval: ping?,
         reflection: reflection?,
+        max_pull_sessions: pulls?,
+        pull_idle: idle?,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Reads options from the finished tree and collects what is wrong with them.
 
+use std::path::Path;
+
 use super::{
     options::{Need, Spec},
     problem::{Problem, quoted},
@@ -10,6 +12,8 @@ use super::{
 /// The finished tree, and what was found wrong in it.
 pub(super) struct Reader<'a> {
     pub(super) file: &'a str,
+    /// Folder that relative paths start from.
+    pub(super) folder: &'a Path,
     pub(super) root: &'a Table,
     pub(super) problems: Vec<Problem>,
 }
@@ -53,6 +57,11 @@ impl<'a> Reader<'a> {
             Found::Here(node) => Some(node),
             Found::Missing(_) | Found::Blocked => None,
         }
+    }
+
+    /// Whether an option of the gateway is given in a way that has been reported.
+    pub(super) fn is_blocked(&self, spec: &Spec) -> bool {
+        matches!(self.find(spec, ""), Found::Blocked)
     }
 
     /// The names under a table of the root, as `clusters`.

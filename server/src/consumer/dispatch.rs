@@ -5,6 +5,7 @@ use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Standing, Subscriber,
 
 use super::{
     bodies::Size,
+    draw::head_bytes,
     driver::Driver,
     handle::{Outbound, OutboundBatch, Redelivered},
     lanes::Entry,
@@ -287,6 +288,8 @@ impl Driver {
             return;
         }
         self.subscribers.take(to.subscriber, total, first.alone);
+        self.subscribers
+            .take_from_draw(to.subscriber, total, head_bytes(&batch));
         self.hand_out_twice(to.subscriber, &batch);
         // Its allowance says that the outbox has room.
         let _room = self.subscribers.tell(to.subscriber, Outbound::Batch(batch));

@@ -16,7 +16,7 @@ use super::{
 
 /// An end that was reached before the session began counts after this long without a
 /// record: the consumer fetches ahead, so what was written meanwhile has come by then.
-const LOOKS_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
 /// An assignment without lanes counts after this long. The first of a member that joins
 /// others is empty, and is followed by another at once.
@@ -76,13 +76,13 @@ impl Driver {
         looks.chain(empty).filter(|at| *at > now).min()
     }
 
-    fn empty_counts_at(&self) -> Option<Time> {
+    pub(super) fn empty_counts_at(&self) -> Option<Time> {
         let assigned = self.membership.assigned?;
         (self.lanes.len() == 0).then(|| assigned.after(EMPTY_COUNTS))
     }
 
     /// Whether what is assigned is all that is to be expected.
-    fn is_assignment_settled(&self, now: Time) -> bool {
+    pub(super) fn is_assignment_settled(&self, now: Time) -> bool {
         self.membership.assigned.is_some()
             && self.revokes.is_empty()
             && self.empty_counts_at().is_none_or(|at| at <= now)

@@ -208,6 +208,7 @@ impl Driver {
         self.spread_leases(now);
         self.carry_out(now);
         self.dispatch(now);
+        self.step_draws(now);
         self.end_drained(now);
         self.end_leaving(now);
         self.carry_out(now);

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::{
     counts::Counts,
+    draw::{Draw, Drawn},
     opening::{Attach, Opened, Session},
     shown::Shown,
     standstill::{Lanes, Reset},
@@ -93,6 +94,12 @@ pub enum Input {
     Credit(Session, Credit),
     /// It is there.
     Beat(Session),
+    /// It takes some records, and nothing before and after.
+    Draw(Session, Draw),
+    /// It takes no more: what it has got is what it draws.
+    EndDraw(Session),
+    /// It ends, unless anything is out to it.
+    Retire(Session, Departure),
     /// It answers records.
     Settle {
         /// Whose.
@@ -287,6 +294,8 @@ pub enum End {
 pub enum Outbound {
     /// Records.
     Batch(OutboundBatch),
+    /// A draw has ended: its batches came before.
+    Drawn(Drawn),
     /// The answer to `Settle` or `Extend`.
     Settled {
         /// The number of what is answered.

@@ -31,6 +31,9 @@ impl Driver {
                     self.set_credit(subscriber, credit);
                 }
             }
+            Input::Draw(session, draw) => self.begin_draw(session, draw),
+            Input::EndDraw(session) => self.stop_draw(session),
+            Input::Retire(session, how) => self.retire(session, how),
             Input::Settle {
                 session,
                 sequence,
@@ -111,7 +114,7 @@ impl Driver {
 
     /// Who says something: a sign of life. A session that was cut off or superseded has
     /// nothing to say any more.
-    fn speaks(&mut self, session: Session) -> Option<Subscriber> {
+    pub(super) fn speaks(&mut self, session: Session) -> Option<Subscriber> {
         let subscriber = self.subscribers.of(session)?;
         self.sign_of_life(subscriber);
         Some(subscriber)

@@ -89,6 +89,7 @@ impl Driver {
             self.starved.then(|| now.after(STARVED_AGAIN)),
             self.waits.due(),
             self.next_drained(),
+            self.next_draw(now),
             self.subscribers
                 .next_goodbye()
                 .filter(|_| self.stopping.is_none()),

@@ -14,6 +14,7 @@ mod counts;
 mod dead_letter;
 mod dispatch;
 mod drained;
+mod draw;
 mod driver;
 mod durable;
 mod effects;
@@ -45,6 +46,7 @@ mod told;
 
 pub use budget::Budget;
 pub use counts::Counts;
+pub use draw::{Draw, Drawn};
 pub use driver::{Parts, spawn};
 pub use handle::{
     Confirm, Credit, Departure, DrainReason, End, Handle, Input, LaneLabel, LaneNotice,
@@ -55,4 +57,4 @@ pub use intake::Wall;
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub use standstill::{Lanes, Reset, Standstill, Why};
-pub(crate) use subscribers::{ANSWERS, OUTBOX};
+pub(crate) use subscribers::{ANSWERS, HEAD_ROOM, OUTBOX};

@@ -3,6 +3,7 @@
 //!
 //! **Invariant L8**: what is out never exceeds the credit when a batch is made.
 
+mod draws;
 mod leaving;
 mod presence;
 
@@ -15,6 +16,7 @@ use self::leaving::Leaving;
 use super::{
     bodies::Size,
     drained::Taking,
+    draw::Drawing,
     handle::{Credit, End, Outbound},
     identity::{Identities, Token},
     mutation::{self, Mutation},
@@ -41,7 +43,7 @@ pub(super) const MAX_RUNS: usize = 32;
 
 /// Bytes of a message that are not records: a topic of 249 bytes and the numbers
 /// of the lane (300), [`MAX_RUNS`] redelivery entries of at most 30 bytes.
-const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
+pub(crate) const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
 
 /// One attached subscriber.
 #[derive(Debug)]
@@ -65,6 +67,8 @@ pub(super) struct Attached {
     /// Since when it has been taking records; `None` while it is paused.
     pub(super) taking: Option<Taking>,
     credit: Credit,
+    /// What it takes in place of a credit.
+    drawing: Option<Drawing>,
     out: Size,
     /// What is out went out alone: nothing joins it.
     alone: bool,
@@ -103,7 +107,7 @@ pub(super) struct Allowance {
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     const fn is_eligible(&self) -> bool {
-        self.credit.is_some() && self.leaving.is_none()
+        (self.credit.is_some() || self.drawing.is_some()) && self.leaving.is_none()
     }
 
     /// Whether it may take records of `lane`.
@@ -119,8 +123,16 @@ impl Attached {
         } else {
             self.credit.bytes.saturating_sub(self.out.bytes)
         };
+        let (records, bytes) = match &self.drawing {
+            None => (records, bytes),
+            Some(drawing) => (drawing.left.records, drawing.left.bytes),
+        };
         // A record larger than the whole credit goes out alone.
-        let fits = first_record <= bytes || self.out.records == 0;
+        let is_first = match &self.drawing {
+            None => self.out.records == 0,
+            Some(drawing) => drawing.is_fresh,
+        };
+        let fits = first_record <= bytes || is_first;
         let may = self.is_eligible()
             && !(self.alone && self.out.records > 0)
             && records > 0

@@ -21,6 +21,7 @@ use super::{
     reflection, web,
 };
 use crate::{
+    access::{Guard, Tls, Tokens, secured},
     admin::Admin,
     config::Listen,
     health::{self, Health},
@@ -108,6 +109,24 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Says in the log who can reach the listener, and how.
+pub(super) fn tell(listen: &Listen) {
+    let tls = match &listen.tls {
+        None => "off",
+        Some(_) => "on",
+    };
+    let client_certificates = match &listen.tls {
+        Some(tls) if tls.wants_client_certificates() => "required",
+        Some(_) | None => "not required",
+    };
+    let days_left = listen.tls.as_ref().map(Tls::days_left);
+    let tokens = listen.tokens.as_ref().map_or(0, Tokens::count);
+    tracing::info!(tls, client_certificates, days_left, tokens, "access");
+    for warning in listen.warnings() {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// What subscribers and publishers are served with.
 #[derive(Debug)]
 pub(super) struct Served<'a> {
@@ -132,12 +151,16 @@ fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
             services.add_service(v1alpha);
         }
     }
-    let router = services.routes().into_axum_router();
-    let routes = Routes::from(router.layer(MapResponseLayer::new(with_reason)));
+    let router = services
+        .routes()
+        .into_axum_router()
+        .layer(MapResponseLayer::new(with_reason))
+        .layer(Guard(listen.tokens.clone()));
+    // Outside of the guard: a page asks without a token whether it may call.
     if listen.grpc_web {
-        web::over(routes, &listen.web_origins)
+        web::over(Routes::from(router), &listen.web_origins)
     } else {
-        routes
+        Routes::from(router)
     }
 }
 
@@ -178,10 +201,17 @@ pub(super) fn serve(
         server,
         routes: routes(listen, service, health),
     };
-    tokio::spawn(connections::run(incoming, serving, limits, async move {
+    let end = async move {
         // An error means that the gateway is being dropped: the same end.
         drop(end.await);
-    }))
+    };
+    match &listen.tls {
+        None => tokio::spawn(connections::run(incoming, serving, limits, end)),
+        Some(tls) => {
+            let incoming = secured(incoming, tls.clone());
+            tokio::spawn(connections::run(incoming, serving, limits, end))
+        }
+    }
 }
 
 /// Says so if the listener's task has not ended by itself.

@@ -52,7 +52,7 @@ impl Finding {
         }
     }
 
-    fn warning(subject: &str, text: String) -> Self {
+    pub(crate) fn warning(subject: &str, text: String) -> Self {
         Self {
             level: Level::Warning,
             subject: subject.to_owned(),

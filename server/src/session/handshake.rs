@@ -1,4 +1,5 @@
-//! The first message of a stream: who subscribes to what, with which limits.
+//! The first message of a stream, or of a session without one: who subscribes to what,
+//! with which limits.
 
 pub(super) mod resume;
 
@@ -24,7 +25,7 @@ mod refused;
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// What most gRPC libraries accept by default.
-const DEFAULT_MESSAGE_BYTES: u64 = 4 * 1024 * 1024;
+pub(super) const DEFAULT_MESSAGE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A smaller limit would leave no room for records beside a batch's head.
 const LEAST_MESSAGE_BYTES: u64 = 4096;
@@ -72,12 +73,7 @@ pub(super) async fn receive(
         Err(status) => return Err(convert::input_broken(&status)),
     };
     match message.request {
-        Some(v1::subscribe_request::Request::Open(mut open)) => {
-            let expected = std::mem::take(&mut open.filter);
-            let mut opening = check(open, registry).await?;
-            opening.filter = filter(&expected, opening.handle.subscription()).await?;
-            Ok(opening)
-        }
+        Some(v1::subscribe_request::Request::Open(open)) => accept(open, registry).await,
         Some(
             v1::subscribe_request::Request::Credit(_)
             | v1::subscribe_request::Request::Settle(_)
@@ -87,6 +83,14 @@ pub(super) async fn receive(
         )
         | None => Err(Reason::OpenExpected.status("the first message must be Open")),
     }
+}
+
+/// Checks an `Open` and finds what it is about.
+pub(super) async fn accept(mut open: v1::Open, registry: &Registry) -> Result<Opening, Status> {
+    let expected = std::mem::take(&mut open.filter);
+    let mut opening = check(open, registry).await?;
+    opening.filter = filter(&expected, opening.handle.subscription()).await?;
+    Ok(opening)
 }
 
 /// Where records are shared a subscriber's filter is the subscription's or none; where

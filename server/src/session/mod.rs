@@ -1,14 +1,16 @@
 //! Streams: a subscriber's opening, credit, batches out and verdicts in, and a
-//! publisher's records in and results out.
+//! publisher's records in and results out. And calls that need none.
 //!
 //! Boundary: the only folder beside `admin` that knows gRPC and protocol types. It decides nothing
 //! about records.
 
 mod age;
 mod convert;
+mod goodbye;
 mod handshake;
 mod outcome;
 mod publish;
+mod pull;
 mod reader;
 mod service;
 mod status;
@@ -17,6 +19,7 @@ mod writer;
 
 pub use age::Age;
 pub(crate) use publish::with_reason;
+pub use pull::Limits as PullLimits;
 pub use service::{Gate, Service};
 pub use status::{DOMAIN, Reason};
 pub use web::OverWeb;

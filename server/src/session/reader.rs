@@ -66,7 +66,7 @@ pub(super) async fn run(
 
 /// How many places a message takes. What waits to become durable is remembered run by
 /// run, so many verdicts at once take more.
-fn weight(input: &Input, confirm: Confirm) -> u32 {
+pub(super) fn weight(input: &Input, confirm: Confirm) -> u32 {
     match input {
         Input::Settle { verdicts, .. } if confirm == Confirm::Durable => {
             let runs = verdicts.len() / VERDICTS_PER_PLACE;
@@ -76,6 +76,9 @@ fn weight(input: &Input, confirm: Confirm) -> u32 {
         | Input::Extend { .. }
         | Input::Attach(..)
         | Input::Credit(..)
+        | Input::Draw(..)
+        | Input::EndDraw(_)
+        | Input::Retire(..)
         | Input::Sent { .. }
         | Input::Drain(..)
         | Input::Detach(..)
@@ -95,7 +98,7 @@ fn convert_request(
     match request {
         Some(Request::Settle(settle)) => {
             let sequence = settle.sequence;
-            let (verdicts, refused) = convert::verdicts(settle)?;
+            let (verdicts, refused) = convert::verdicts(settle.verdicts)?;
             Ok(Some(Input::Settle {
                 session,
                 sequence,
@@ -107,7 +110,7 @@ fn convert_request(
         }
         Some(Request::Extend(extend)) => {
             let sequence = extend.sequence;
-            let (targets, refused, by) = convert::extensions(extend)?;
+            let (targets, refused, by) = convert::extensions(extend.extensions, extend.by)?;
             Ok(Some(Input::Extend {
                 session,
                 sequence,

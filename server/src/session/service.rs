@@ -11,27 +11,31 @@ use std::{
     time::Duration,
 };
 
-use ackgate_proto::{Frame, Pulled, server::gateway_service_server::GatewayService, v1};
+use ackgate_proto::{
+    Frame, PROTOCOL_VERSION, Pulled, server::gateway_service_server::GatewayService, v1,
+};
 use futures::Stream;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument as _;
 
 use super::{
     age::{Age, aged},
     convert,
+    goodbye::{self, Attached},
     handshake::{self, Opening, resume},
     outcome::{Outcome, shutting_down},
-    publish, reader, web, writer,
+    publish,
+    pull::{self, Limits, Pulls},
+    reader, web, writer,
 };
 use crate::{
-    consumer::{Accepted, Attach, End, Handle, Input, OUTBOX, Outbound, Session},
+    access,
+    consumer::{Accepted, Handle, Input, Session},
     publish::Desk,
-    registry::{Lease, Registry},
+    registry::Registry,
 };
-
-/// Version of the protocol within v1.
-const PROTOCOL_VERSION: u32 = 1;
 
 /// Messages handed to the transport and not taken by it yet. One: what waits here
 /// has its deadlines running.
@@ -55,7 +59,7 @@ impl Gate {
         self.closed.store(true, Ordering::Release);
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 }
@@ -72,14 +76,27 @@ struct Shared {
     desk: Desk,
     gate: Gate,
     ping_interval: Duration,
-    sessions: AtomicU64,
+    sessions: Arc<AtomicU64>,
+    pulls: Pulls,
 }
 
 impl Service {
     /// Serves these subscriptions, and takes records at this desk.
     #[must_use]
-    pub fn new(registry: Registry, desk: Desk, gate: Gate, ping_interval: Duration) -> Self {
-        let sessions = AtomicU64::new(0);
+    pub fn new(
+        registry: Registry,
+        desk: Desk,
+        gate: Gate,
+        ping_interval: Duration,
+        limits: Limits,
+    ) -> Self {
+        let sessions = Arc::new(AtomicU64::new(0));
+        let pulls = Pulls::new(
+            registry.clone(),
+            gate.clone(),
+            Arc::clone(&sessions),
+            limits,
+        );
         Self {
             shared: Arc::new(Shared {
                 registry,
@@ -87,6 +104,7 @@ impl Service {
                 gate,
                 ping_interval,
                 sessions,
+                pulls,
             }),
         }
     }
@@ -147,13 +165,15 @@ impl GatewayService for Service {
         let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
+        let span = access::span(&request);
+        let stream_of = async move {
             let input = request.into_inner();
             let outcome = publish::run(&shared.desk, input, &transport, age.as_ref()).await;
             tracing::debug!(?outcome, "a publisher's stream ends");
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(stream_of.instrument(span));
         Ok(Response::new(stream))
     }
 
@@ -164,26 +184,31 @@ impl GatewayService for Service {
         if self.shared.gate.is_closed() {
             return Err(shutting_down());
         }
+        let span = access::span(&request);
         let batch = publish::batch(&self.shared.desk, request.into_inner());
-        batch.await.map(Response::new)
+        batch.instrument(span).await.map(Response::new)
     }
 
-    async fn pull(&self, _request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
-        Err(Status::unimplemented("this gateway serves streams only"))
+    async fn pull(&self, request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
+        let left = pull::time_left(request.metadata());
+        let pulled = self.shared.pulls.pull(request.into_inner(), left);
+        pulled.await.map(Response::new)
     }
 
     async fn settle(
         &self,
-        _request: Request<v1::SettleRequest>,
+        request: Request<v1::SettleRequest>,
     ) -> Result<Response<v1::SettleResponse>, Status> {
-        Err(Status::unimplemented("this gateway serves streams only"))
+        let settled = self.shared.pulls.settle(request.into_inner());
+        settled.await.map(Response::new)
     }
 
     async fn extend(
         &self,
-        _request: Request<v1::ExtendRequest>,
+        request: Request<v1::ExtendRequest>,
     ) -> Result<Response<v1::ExtendResponse>, Status> {
-        Err(Status::unimplemented("this gateway serves streams only"))
+        let extended = self.shared.pulls.extend(request.into_inner());
+        extended.await.map(Response::new)
     }
 
     async fn subscribe(
@@ -197,12 +222,14 @@ impl GatewayService for Service {
         let age = Age::of(request.extensions());
         let (stream, transport, last) = SessionStream::new();
         let shared = Arc::clone(&self.shared);
+        let span = access::span(&request);
         // Headers go out now; the first message is awaited by the session.
-        tokio::spawn(async move {
+        let session = async move {
             let outcome = shared.session(request.into_inner(), &transport, age).await;
             *last.lock() = outcome.into_status();
             drop(transport);
-        });
+        };
+        tokio::spawn(session.instrument(span));
         Ok(Response::new(stream))
     }
 }
@@ -243,39 +270,25 @@ impl Shared {
             stall: opening.ack_deadline.max(LEAST_STALL),
             max_message_bytes: opening.max_message_bytes,
         };
-        let (outbox, messages) = mpsc::channel(OUTBOX);
-        let (cut, cut_heard) = oneshot::channel();
-        let attach = attach(&mut opening, session, outbox, cut);
-        let (opened, heard) = oneshot::channel();
-        // Told on every path, also if this task is dropped.
-        let mut goodbye = Goodbye {
-            handle: handle.clone(),
-            session,
-            lease: opening.lease.take(),
-            told: false,
-        };
-        if handle.send(Input::Attach(attach, opened)).await.is_err() {
-            goodbye.told = true;
-            return Outcome::Refused(shutting_down());
-        }
-        let accepted = tokio::select! {
+        let attached = tokio::select! {
             biased;
-            accepted = heard => accepted,
+            attached = goodbye::attach(&mut opening, session) => attached,
             () = transport.closed() => return Outcome::Gone,
         };
-        let accepted = match accepted {
-            Ok(Ok(accepted)) => accepted,
-            Ok(Err(refusal)) => {
-                goodbye.told = true;
-                return Outcome::Refused(refusal.into());
-            }
-            Err(_stopped) => return Outcome::Refused(shutting_down()),
+        let Attached {
+            accepted,
+            messages,
+            cut,
+            mut goodbye,
+        } = match attached {
+            Ok(attached) => attached,
+            Err(status) => return Outcome::Refused(status),
         };
         let opened = self.opened(&opening, session, accepted);
         if transport.send(Ok(opened)).await.is_err() {
             return Outcome::Gone;
         }
-        let write = writer::run(messages, cut_heard, transport, &handle, session, limits);
+        let write = writer::run(messages, cut, transport, &handle, session, limits);
         let read = reader::run(input, &handle, session, opening.confirm, limits.stall);
         tokio::pin!(write);
         let (outcome, is_writing) = tokio::select! {
@@ -330,72 +343,10 @@ impl Shared {
     }
 }
 
-/// What the driver is told of a subscriber.
-fn attach(
-    opening: &mut Opening,
-    session: Session,
-    outbox: mpsc::Sender<Outbound>,
-    cut: oneshot::Sender<End>,
-) -> Attach {
-    Attach {
-        session,
-        name: Arc::clone(&opening.name),
-        resumable: opening.resumable,
-        takeover: opening.takeover,
-        resume: opening.resume.take(),
-        credit: opening.credit,
-        max_message_bytes: opening.max_message_bytes,
-        ack_deadline: opening.ack_deadline,
-        filter: opening.filter.take(),
-        batch: opening.batch,
-        until_drained: opening.until_drained,
-        outbox,
-        cut,
-    }
-}
-
 /// Tells the driver once the connection is too old.
 async fn drain_when_aged(handle: &Handle, session: Session, age: Option<&Age>) -> Infallible {
     let grace = aged(age).await;
     // A stopped driver ends the session by itself.
     let _stopped = handle.send(Input::Drain(session, grace)).await;
     std::future::pending().await
-}
-
-/// Tells the driver that the session has ended, exactly once.
-#[derive(Debug)]
-struct Goodbye {
-    handle: Handle,
-    session: Session,
-    /// Let go of once the driver has been told.
-    lease: Option<Lease>,
-    told: bool,
-}
-
-impl Goodbye {
-    async fn tell(&mut self, departure: crate::consumer::Departure) {
-        self.told = true;
-        // A stopped driver holds nothing for the session any more.
-        let _stopped = self
-            .handle
-            .send(Input::Detach(self.session, departure))
-            .await;
-    }
-}
-
-impl Drop for Goodbye {
-    fn drop(&mut self) {
-        if self.told {
-            return;
-        }
-        let handle = self.handle.clone();
-        let lease = self.lease.take();
-        let detach = Input::Detach(self.session, crate::consumer::Departure::Lost);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let _stopped = handle.send(detach).await;
-                drop(lease);
-            });
-        }
-    }
 }

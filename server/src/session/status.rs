@@ -87,17 +87,31 @@ pub enum Reason {
     RecordsOutOfRange,
     /// A message larger than the gateway reads.
     MessageTooLarge,
+    /// A field of a call without a stream is out of range.
+    PullInvalid,
+    /// No such session here.
+    PullSessionUnknown,
+    /// The session has such a call already.
+    PullInProgress,
+    /// As many sessions without a stream as are allowed.
+    TooManyPullSessions,
+    /// Whether there are records could not be seen in time.
+    NotReady,
     /// The gateway stops.
     ShuttingDown,
     /// The connection is as old as it may become.
     ConnectionAged,
     /// A call over gRPC-Web that sends a stream.
     WebStream,
+    /// A call without a token, where one is needed.
+    TokenMissing,
+    /// A token that is none of the gateway's.
+    TokenUnknown,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 46] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -134,9 +148,16 @@ impl Reason {
         Self::ClusterAmbiguous,
         Self::RecordsOutOfRange,
         Self::MessageTooLarge,
+        Self::PullInvalid,
+        Self::PullSessionUnknown,
+        Self::PullInProgress,
+        Self::TooManyPullSessions,
+        Self::NotReady,
         Self::ShuttingDown,
         Self::ConnectionAged,
         Self::WebStream,
+        Self::TokenMissing,
+        Self::TokenUnknown,
     ];
 
     /// The stable code.
@@ -179,9 +200,16 @@ impl Reason {
             Self::ClusterAmbiguous => "CLUSTER_AMBIGUOUS",
             Self::RecordsOutOfRange => "RECORDS_OUT_OF_RANGE",
             Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
+            Self::PullInvalid => "PULL_INVALID",
+            Self::PullSessionUnknown => "PULL_SESSION_UNKNOWN",
+            Self::PullInProgress => "PULL_IN_PROGRESS",
+            Self::TooManyPullSessions => "TOO_MANY_PULL_SESSIONS",
+            Self::NotReady => "NOT_READY",
             Self::ShuttingDown => "SHUTTING_DOWN",
             Self::ConnectionAged => "CONNECTION_AGED",
             Self::WebStream => "WEB_STREAM",
+            Self::TokenMissing => "TOKEN_MISSING",
+            Self::TokenUnknown => "TOKEN_UNKNOWN",
         }
     }
 
@@ -199,30 +227,35 @@ impl Reason {
             | Self::OptionsInvalid
             | Self::ClusterAmbiguous
             | Self::RecordsOutOfRange
-            | Self::MessageTooLarge => Code::InvalidArgument,
+            | Self::MessageTooLarge
+            | Self::PullInvalid => Code::InvalidArgument,
             Self::AlreadyOpen
             | Self::GroupTaken
             | Self::OptionsContradict
             | Self::SettingsRefused => Code::FailedPrecondition,
             Self::AdHocOff | Self::AdHocDenied | Self::PublishOff => Code::PermissionDenied,
             Self::OpenTimeout => Code::DeadlineExceeded,
-            Self::UnknownSubscription | Self::UnknownHealthService | Self::UnknownCluster => {
-                Code::NotFound
-            }
+            Self::UnknownSubscription
+            | Self::UnknownHealthService
+            | Self::UnknownCluster
+            | Self::PullSessionUnknown => Code::NotFound,
             Self::TooManyVerdicts
             | Self::NotReading
             | Self::TooManyAnswers
             | Self::TooManyAdHoc
             | Self::ManifestTooLarge
-            | Self::SlowSubscriber => Code::ResourceExhausted,
+            | Self::SlowSubscriber
+            | Self::TooManyPullSessions => Code::ResourceExhausted,
             Self::SubscriberIdInUse => Code::AlreadyExists,
             Self::InputEnded => Code::Cancelled,
-            Self::InputBroken | Self::Superseded => Code::Aborted,
+            Self::InputBroken | Self::Superseded | Self::PullInProgress => Code::Aborted,
             Self::CommitsStalled
             | Self::ShuttingDown
             | Self::ConnectionAged
-            | Self::GroupLeaving => Code::Unavailable,
+            | Self::GroupLeaving
+            | Self::NotReady => Code::Unavailable,
             Self::WebStream => Code::Unimplemented,
+            Self::TokenMissing | Self::TokenUnknown => Code::Unauthenticated,
         }
     }
 
@@ -233,7 +266,8 @@ impl Reason {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
         // Another connection is as good at once.
-        if matches!(self.grpc(), Code::Unavailable) && self != Self::ConnectionAged {
+        let later = matches!(self.grpc(), Code::Unavailable) && self != Self::ConnectionAged;
+        if later || self == Self::TooManyPullSessions {
             details.set_retry_info(Some(RETRY_AFTER));
         }
         Status::with_error_details(self.grpc(), text, details)

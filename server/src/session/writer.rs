@@ -91,6 +91,8 @@ pub(super) async fn run(
                 };
                 (first, None)
             }
+            // A stream draws nothing.
+            Some(Outbound::Drawn(_)) => continue,
             Some(Outbound::Lane(notice)) => (convert::notice(notice), None),
             Some(Outbound::Drain(left, why)) => (convert::drain(left, why), None),
             Some(Outbound::End(end)) => return end.into(),
@@ -121,7 +123,7 @@ async fn tell_sent(handle: &Handle, session: Session, lane: u64, ranges: Vec<Off
 
 /// Resolves when the driver ends the session at once. If it lets go of it without
 /// that, the end comes through the outbox, after what waits there.
-async fn cut_short(cut: oneshot::Receiver<End>) -> End {
+pub(super) async fn cut_short(cut: oneshot::Receiver<End>) -> End {
     match cut.await {
         Ok(end) => end,
         Err(_dropped) => std::future::pending().await,

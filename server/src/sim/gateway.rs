@@ -16,7 +16,7 @@ use crate::{
     consumer::{Budget, Input},
     publish::Desk,
     registry::{Made, Make, Registry, Source},
-    session::{Gate, Service},
+    session::{Gate, PullLimits, Service},
 };
 
 /// A gateway, until it stops or dies.
@@ -48,7 +48,16 @@ impl Gateway {
         let gate = Gate::default();
         Self {
             id,
-            service: Service::new(registry.clone(), Desk::closed(), gate.clone(), plan.ping),
+            service: Service::new(
+                registry.clone(),
+                Desk::closed(),
+                gate.clone(),
+                plan.ping,
+                PullLimits {
+                    sessions: 0,
+                    idle: plan.ping,
+                },
+            ),
             died: CancellationToken::new(),
             gate,
             registry,

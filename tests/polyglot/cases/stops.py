@@ -98,8 +98,6 @@ def errors(stage):
     assert error.message, error
     address = ["--address", gateway.address, "--subscription", "work"]
     wrong = [
-        ["--subscription", "work"],
-        ["--address", gateway.address],
         [*address, "--no-such-option"],
         [*address, "--credit", "plenty"],
         [*address, "--concurrency", "0"],

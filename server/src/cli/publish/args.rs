@@ -10,6 +10,7 @@ use crate::{
     broker::kafka::bulk,
     cli::{
         Usage,
+        access::Access,
         target::{self, Target},
     },
     config::{self, Cluster},
@@ -91,6 +92,9 @@ pub struct Args {
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654",
         help_heading = GATEWAY)]
     pub(super) address: String,
+
+    #[command(flatten)]
+    access: Access,
 
     /// The cluster, as the gateway's configuration names it; needed only where more than
     /// one takes records. With --config: as that file names it.
@@ -218,17 +222,21 @@ impl Args {
     }
 
     /// The publisher that the arguments describe, at the gateway `address`.
-    pub(super) fn builder(&self, address: &str) -> PublisherBuilder {
+    ///
+    /// # Errors
+    /// The file of the token cannot be read.
+    pub(super) fn builder(&self, address: &str) -> Result<PublisherBuilder, Usage> {
         let acks = match self.acks {
             None => Acks::Configured,
             Some(AcksArg::All) => Acks::All,
             Some(AcksArg::Leader) => Acks::Leader,
             Some(AcksArg::None) => Acks::None,
         };
-        Publisher::builder(address)
+        let builder = Publisher::builder(address)
             .cluster(self.cluster.clone().unwrap_or_default())
             .acks(acks)
-            .retry_unanswered(self.retry_unanswered)
+            .retry_unanswered(self.retry_unanswered);
+        self.access.publisher(builder)
     }
 }
 

@@ -113,7 +113,7 @@ impl Through {
 }
 
 async fn connect(args: &Args, address: &str) -> Result<Publisher> {
-    let mut connecting = std::pin::pin!(args.builder(address).connect());
+    let mut connecting = std::pin::pin!(args.builder(address)?.connect());
     let waiting = async {
         if let Ok(connected) = time::timeout(PATIENCE, &mut connecting).await {
             return connected;

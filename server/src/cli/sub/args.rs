@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackgate_client::{Batches, Builder, Subscriber};
 
 use super::Verdict;
+use crate::cli::{Usage, access::Access};
 
 /// Arguments of `ackgate sub`.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,6 +38,9 @@ pub struct Args {
     /// Where the gateway is.
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654")]
     pub(super) address: String,
+
+    #[command(flatten)]
+    access: Access,
 
     /// What to say about each record.
     #[arg(long, value_enum, default_value_t)]
@@ -110,7 +114,10 @@ pub struct Args {
 
 impl Args {
     /// The subscriber that the arguments describe, at the gateway `address`.
-    pub(super) fn builder(&self, address: &str) -> Builder {
+    ///
+    /// # Errors
+    /// The file of the token cannot be read.
+    pub(super) fn builder(&self, address: &str) -> Result<Builder, Usage> {
         let mut builder = match (&self.subscription, &self.cluster) {
             (Some(subscription), _) => Subscriber::builder(address, subscription),
             (None, cluster) => Subscriber::ad_hoc(
@@ -128,10 +135,10 @@ impl Args {
         if self.until_drained {
             builder = builder.until_drained();
         }
-        match self.batches() {
-            Some(batches) => builder.batches(batches),
-            None => builder,
+        if let Some(batches) = self.batches() {
+            builder = builder.batches(batches);
         }
+        self.access.subscriber(builder)
     }
 
     /// What is asked of batches, if anything is.

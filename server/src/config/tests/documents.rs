@@ -1,6 +1,9 @@
 //! The example file and the reference say what the code does.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::super::{
     options::{self, Need},
@@ -26,6 +29,7 @@ fn the_example_file_has_every_option_with_its_default() {
     let root = tree::parse(&text, "example").expect("it is TOML");
     let reader = Reader {
         file: "example",
+        folder: Path::new(""),
         root: &root,
         problems: Vec::new(),
     };

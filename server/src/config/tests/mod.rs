@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, Problem, parse};
 
+mod access;
 mod ad_hoc;
 mod addresses;
 mod copying;

@@ -176,13 +176,13 @@ fn a_value_in_place_of_a_table_is_refused_once() {
 }
 
 #[test]
-fn a_listener_beyond_loopback_needs_insecure() {
+fn an_open_listener_beyond_loopback_needs_insecure() {
     only(
         &format!("listen.address = \"0.0.0.0:7654\"\n{LEAST}"),
         "/etc/ackgate.toml:1: listen.address = \"0.0.0.0:7654\": is open to the network without \
-         TLS: anyone who reaches it can read the topics and acknowledge their records; use a \
-         loopback address such as 127.0.0.1:7654, or set listen.insecure = true if the network \
-         itself is trusted",
+         TLS or tokens: anyone who reaches it can read the topics and acknowledge their records; \
+         use a loopback address such as 127.0.0.1:7654, set listen.tls and listen.tokens_file, or \
+         set listen.insecure = true if the network itself is trusted",
     );
     let open = format!("listen = {{ address = \"0.0.0.0:1\", insecure = true }}\n{LEAST}");
     assert!(

@@ -43,6 +43,7 @@ impl Subscribers {
                 ack_deadline: attach.ack_deadline,
                 filter: attach.filter,
                 credit: attach.credit,
+                drawing: None,
                 out,
                 alone,
                 reserved: None,

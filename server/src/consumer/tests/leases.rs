@@ -46,7 +46,10 @@ async fn taken(peer: &mut Peer, within: Duration) -> BTreeMap<u64, Vec<u64>> {
                 .await;
             }
             Outbound::Lane(news) => peer.news.push(news),
-            Outbound::Settled { .. } | Outbound::Drain(..) | Outbound::End(_) => {}
+            Outbound::Settled { .. }
+            | Outbound::Drawn(_)
+            | Outbound::Drain(..)
+            | Outbound::End(_) => {}
         }
     }
     taken

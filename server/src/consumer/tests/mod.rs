@@ -20,6 +20,7 @@ mod commit;
 mod dead_letter;
 mod delivery;
 mod drained;
+mod draw;
 mod durable;
 mod fairness;
 mod hostile;

@@ -166,6 +166,7 @@ impl Peer {
             {
                 Outbound::Lane(news) => self.news.push(news),
                 other @ (Outbound::Batch(_)
+                | Outbound::Drawn(_)
                 | Outbound::Settled { .. }
                 | Outbound::Drain(..)
                 | Outbound::End(_)) => return other,

@@ -88,7 +88,10 @@ async fn verdicts_become_durable_one_after_the_other_while_a_stop_waits() {
                     assert_eq!(answers, [], "offset {offset}");
                     break;
                 }
-                other @ (Outbound::Batch(_) | Outbound::Lane(_) | Outbound::End(_)) => {
+                other @ (Outbound::Batch(_)
+                | Outbound::Drawn(_)
+                | Outbound::Lane(_)
+                | Outbound::End(_)) => {
                     panic!("no answer for offset {offset}: {other:?}")
                 }
             }

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from ackgate.backoff import MOST, Backoff
 from ackgate.delivery import Batch
-from ackgate.errors import GatewayError, ProtocolError
+from ackgate.errors import GatewayError, ProtocolError, StreamEnded
 from ackgate.events import (
     Counters,
     Disconnected,
@@ -164,6 +164,21 @@ class Core:
         event = Opened(opened.session, opened.subscriber_id, kept, stream.ack_deadline)
         self.counters.tell(event)
         return stream
+
+    def how(
+        self, stream: OpenStream | None, error: GatewayError | None, *, closing: bool
+    ) -> tuple[How, GatewayError | None]:
+        """How a stream ended that there is no more to hear of. `closing`: it was wished for."""
+        if closing:
+            # Before anything was open there is nobody to say goodbye to.
+            return How.CLOSED, error if stream is not None else None
+        if error is not None:
+            return How.FAILED, error
+        if stream is not None and stream.draining:
+            return How.DRAINED, None
+        if stream is not None and self.options.until_drained:
+            return How.CLOSED, None
+        return How.FAILED, StreamEnded()
 
     def ended(
         self, stream: OpenStream | None, how: How, error: GatewayError | None, now: float

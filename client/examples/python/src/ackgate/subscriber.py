@@ -10,18 +10,19 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import TracebackType
+from typing import TypeVar
 
 import grpc
 
 from ackgate import channel
 from ackgate.core import Core, How, OpenStream, new_core
 from ackgate.delivery import Batch, Delivery
-from ackgate.errors import AckgateError, GatewayError, NotClosed, StreamEnded
+from ackgate.errors import AckgateError, GatewayError, NotClosed
 from ackgate.events import Observer, Stats
+from ackgate.inbox import Inbox
 from ackgate.ledger import Phase, Readiness
 from ackgate.options import Options
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
@@ -32,6 +33,8 @@ GRACE = 10.0
 """How long handlers may take to finish once the end is wished for, in seconds."""
 
 _SLACK = 5.0
+
+_Taken = TypeVar("_Taken", Batch, Delivery)
 
 
 class _State(Enum):
@@ -86,10 +89,7 @@ class Subscriber:
         self._core: Core = new_core(subscription, self._options, on_event, self._wake)
         self._mutex = threading.Condition()
         self._state = _State.NEW
-        self._queue: deque[Batch] = deque()
-        self._queued = 0
-        self._limit = self._options.credit
-        self._current: deque[Delivery] = deque()
+        self._inbox = Inbox(self._core.counters, self._options.credit)
         self._error: BaseException | None = None
         self._working = 0
         self._extends = False
@@ -134,13 +134,13 @@ class Subscriber:
     def __iter__(self) -> Iterator[Delivery]:
         """The deliveries, until the subscriber ends."""
         self.start()
-        while (delivery := self._next_delivery()) is not None:
+        while (delivery := self._take(self._inbox.delivery)) is not None:
             yield delivery
 
     def batches(self) -> Iterator[Batch]:
         """Whole batches, until the subscriber ends."""
         self.start()
-        while (batch := self._next_batch()) is not None:
+        while (batch := self._take(self._inbox.batch)) is not None:
             yield batch
 
     def run(
@@ -174,7 +174,7 @@ class Subscriber:
     def set_credit(self, records: int, bytes_: int) -> None:
         """Replaces the credit; zero in either number pauses. What is out stays out."""
         with self._mutex:
-            self._limit = max(self._limit, records)
+            self._inbox.limit = max(self._inbox.limit, records)
         self._core.ledger.credit(records, bytes_)
 
     def stop(self, grace: float = GRACE) -> None:
@@ -222,56 +222,27 @@ class Subscriber:
 
     # What the program takes.
 
-    def _next_batch(self) -> Batch | None:
+    def _take(self, take: Callable[[], _Taken | None]) -> _Taken | None:
+        """Waits for what `take` returns; None at the end. Raises what ended it, once."""
         with self._mutex:
-            self._await(lambda: bool(self._queue))
-            return self._pop()
-
-    def _next_delivery(self) -> Delivery | None:
-        with self._mutex:
-            while True:
+            while self._state is _State.RUNNING:
                 # What a broken stream brought counts only if the next one keeps it.
-                self._await(lambda: bool(self._current or self._queue))
-                if self._state is not _State.RUNNING or not self._current:
-                    batch = self._pop()
-                    if batch is None:
-                        return None
-                    self._current.extend(batch)
-                    self._mutex.notify_all()
-                    continue
-                delivery = self._current.popleft()
-                if delivery.is_ours():
-                    return delivery
-                self._core.counters.add("discarded", 1)
-
-    def _pop(self) -> Batch | None:
-        while self._state is _State.RUNNING:
-            self._await(lambda: bool(self._queue))
-            if not self._queue or self._state is not _State.RUNNING:
-                break
-            batch = self._queue.popleft()
-            before = len(batch)
-            self._queued -= before
-            self._mutex.notify_all()
-            if batch.refresh():
-                self._core.counters.add("discarded", before - len(batch))
-                return batch
-            self._core.counters.add("discarded", before)
-        if self._error is not None:
+                if self._core.ledger.phase is not Phase.BROKEN:
+                    was_full = self._inbox.is_full
+                    taken = take()
+                    if was_full:
+                        self._mutex.notify_all()
+                    if taken is not None:
+                        return taken
+                self._mutex.wait()
             error, self._error = self._error, None
+        if error is not None:
             raise error
         return None
 
-    def _await(self, ready: Callable[[], bool]) -> None:
-        """Waits for `ready` and for a stream on which it can be judged, or for the end."""
-        while self._state is _State.RUNNING:
-            if ready() and self._core.ledger.phase is not Phase.BROKEN:
-                return
-            self._mutex.wait()
-
     def _work(self, handler: Callable[[Delivery], object]) -> None:
         try:
-            while (delivery := self._next_delivery()) is not None:
+            while (delivery := self._take(self._inbox.delivery)) is not None:
                 error: Exception | None = None
                 try:
                     handler(delivery)
@@ -328,28 +299,16 @@ class Subscriber:
                 error = connection.failure or GatewayError.from_rpc(raised)
             except GatewayError as raised:
                 error = raised
-            return (connection.stream, *self._how(connection, error))
+            return (
+                connection.stream,
+                *self._core.how(connection.stream, error, closing=self._stopping.is_set()),
+            )
         finally:
             self._connection = None
             connection.over = True
             connection.wake.set()
             connection.fail(None)
             to_gateway.close()
-
-    def _how(
-        self, connection: _Connection, error: GatewayError | None
-    ) -> tuple[How, GatewayError | None]:
-        stream = connection.stream
-        if self._stopping.is_set():
-            # Before anything was open there is nobody to say goodbye to.
-            return How.CLOSED, error if stream is not None else None
-        if error is not None:
-            return How.FAILED, error
-        if stream is not None and stream.draining:
-            return How.DRAINED, None
-        if stream is not None and self._options.until_drained:
-            return How.CLOSED, None
-        return How.FAILED, StreamEnded()
 
     def _receive(self, connection: _Connection, message: SubscribeResponse) -> None:
         now = time.monotonic()
@@ -370,11 +329,10 @@ class Subscriber:
             return
         with self._mutex:
             # Full only if the gateway exceeds the credit; HTTP/2 then holds it back.
-            while self._queued >= self._limit and self._state is _State.RUNNING:
+            while self._inbox.is_full and self._state is _State.RUNNING:
                 self._mutex.wait()
             if self._state is _State.RUNNING:
-                self._queue.append(batch)
-                self._queued += len(batch)
+                self._inbox.put(batch)
                 self._mutex.notify_all()
                 return
         batch.release()
@@ -459,11 +417,6 @@ class Subscriber:
             if first:
                 # First the credit, so that nothing comes in place of what is given back.
                 self._core.ledger.credit(0, 0)
-                for delivery in self._current:
-                    delivery.release()
-                for batch in self._queue:
-                    batch.release()
-                self._queue.clear()
-                self._current.clear()
+                self._inbox.give_back()
                 self._core.ledger.drain()
             self._mutex.notify_all()

@@ -10,6 +10,7 @@ import sys
 import time
 
 from ackgate import Delivery, GatewayError, OptionError, Stats, Subscriber, cli
+from ackgate_conformance import loop
 from ackgate_conformance.lines import Lines
 from ackgate_conformance.work import work
 
@@ -22,7 +23,10 @@ def main() -> int:
     arguments = parser.parse_args()
     lines = Lines(batches=arguments.batches)
     try:
-        stats = _asyncio(arguments, lines) if arguments.asyncio else _threads(arguments, lines)
+        if arguments.asyncio:
+            stats = asyncio.run(loop.run(arguments, lines))
+        else:
+            stats = _threads(arguments, lines)
     except (OptionError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -59,12 +63,6 @@ def _threads(arguments: argparse.Namespace, lines: Lines) -> Stats:
             lines.batch(batch)
             batch.ack()
         return subscriber.close()
-
-
-def _asyncio(arguments: argparse.Namespace, lines: Lines) -> Stats:
-    from ackgate_conformance.loop import run  # noqa: PLC0415 - only where it is asked for
-
-    return asyncio.run(run(arguments, lines))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,460 @@
+package dev.ackgate.client;
+
+import dev.ackgate.v1.Held.Builder;
+import dev.ackgate.v1.ResumeAnswer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+
+/**
+ * Knows what the program has in hand, and gathers its verdicts until the writer of the session takes
+ * them. One for all sessions of a subscriber, so that deliveries outlive a broken stream where the
+ * gateway keeps them.
+ *
+ * <p>Giving a verdict never waits for the network. What is gathered is bounded by what is out, and
+ * so by the credit: each record is answered once.
+ */
+final class Settler {
+  /** Records that are answered before the writer sends at once. */
+  static final int FLUSH_RECORDS = 1_000;
+
+  /** Most that an extension may ask for. */
+  private static final Duration MAX_EXTENSION = Duration.ofMinutes(10);
+
+  /** Lanes beyond this are forgotten once nothing of them is in hand. */
+  private static final int MANY_LANES = 10_000;
+
+  /** A verdict and the records that it is on. */
+  record Answered(Run run, Verdict verdict) {}
+
+  /** What the writer takes at once. */
+  record Gathered(List<Answered> answers, Map<Duration, List<Run>> extensions, long[] credit, boolean close) {}
+
+  /** What there is of a session. */
+  private enum Phase {
+    /** None that anything came from. */
+    OVER,
+    /** One is open. */
+    OPEN,
+    /** It broke and may be gone on with: verdicts are kept for the next one. */
+    BROKEN
+  }
+
+  /** Whether there is something to send. */
+  enum Readiness {
+    NOTHING,
+    SOON,
+    NOW
+  }
+
+  private record Extended(Lane lane, long first) {}
+
+  private record Extension(long last, Duration by) {}
+
+  private final ReentrantLock lock = new ReentrantLock();
+
+  /** There is something to do for the writer. */
+  private final Condition work = lock.newCondition();
+
+  /** The phase has changed. */
+  private final Condition changed = lock.newCondition();
+
+  /** Is told of verdicts on what is not the program's any more, without the lock. */
+  private final Consumer<Run> lost;
+
+  private Phase phase = Phase.OVER;
+  private boolean nudged;
+  private List<Answered> answers = new ArrayList<>();
+  private Map<Extended, Extension> extensions = new HashMap<>();
+  private long[] credit;
+
+  /** Records answered since the writer last took. */
+  private long pending;
+
+  /** Records handed over and not answered. */
+  private long out;
+
+  private Held held = new Held();
+
+  /** What of it is extended by itself: not what the gateway has refused. */
+  private Held lapsing = new Held();
+
+  private Map<Long, Lane> lanes = new HashMap<>();
+  private List<Run> named = List.of();
+
+  /** Close as soon as nothing is out. */
+  private boolean draining;
+
+  /** Close now; later verdicts do not count. */
+  private boolean closing;
+
+  Settler(Consumer<Run> lost) {
+    this.lost = lost;
+  }
+
+  /** Takes a verdict. tell: if it comes too late, that is a problem. */
+  void answer(Run run, Verdict verdict, boolean tell) {
+    long count = 0;
+    lock.lock();
+    try {
+      if (!closing) {
+        for (Run part : held.take(run)) {
+          count += part.length();
+          Answered last = answers.isEmpty() ? null : answers.get(answers.size() - 1);
+          Run both = last == null || !last.verdict.equals(verdict) ? null : last.run.joined(part);
+          if (both == null) {
+            answers.add(new Answered(part, verdict));
+          } else {
+            answers.set(answers.size() - 1, new Answered(both, verdict));
+          }
+        }
+        lapsing.take(run);
+      }
+      long before = pending;
+      pending += count;
+      out -= count;
+      if ((before == 0 && count > 0)
+          || (before < FLUSH_RECORDS && pending >= FLUSH_RECORDS)
+          || (draining && out == 0)) {
+        nudgeLocked();
+      }
+    } finally {
+      lock.unlock();
+    }
+    if (tell && count < run.length()) {
+      lost.accept(run);
+    }
+  }
+
+  /** Asks for more time; a later call for the same run replaces an unsent one. */
+  void extend(List<Run> runs, Duration by) {
+    if (by.isNegative() || by.isZero()) {
+      return;
+    }
+    Duration bounded = by.compareTo(MAX_EXTENSION) > 0 ? MAX_EXTENSION : by;
+    locked(
+        () -> {
+          for (Run run : runs) {
+            if (!closing && held.has(run)) {
+              extensions.merge(
+                  new Extended(run.lane(), run.first()),
+                  new Extension(run.last(), bounded),
+                  (a, b) -> new Extension(Math.max(a.last, b.last), b.by));
+            }
+          }
+          nudgeLocked();
+        });
+  }
+
+  /** Asks for more time for all that is in hand. */
+  void extendAll(Duration by) {
+    List<Run> runs = new ArrayList<>();
+    locked(() -> runs.addAll(lapsing.runs()));
+    if (!runs.isEmpty()) {
+      extend(runs, by);
+    }
+  }
+
+  /** The gateway did not extend these: the deadline has passed, or the lane has gone. */
+  void refused(long id, long first, long last) {
+    locked(
+        () -> {
+          for (Run run : lapsing.runs()) {
+            if (run.lane().id == id) {
+              lapsing.take(run.part(first, last));
+            }
+          }
+        });
+  }
+
+  void setCredit(long records, long bytes) {
+    locked(
+        () -> {
+          credit = new long[] {records, bytes};
+          nudgeLocked();
+        });
+  }
+
+  /** Says goodbye once everything out is answered. */
+  void drain() {
+    locked(
+        () -> {
+          draining = true;
+          nudgeLocked();
+        });
+  }
+
+  /** Says goodbye after what is gathered; later verdicts do not count. */
+  void close() {
+    locked(
+        () -> {
+          closing = true;
+          nudgeLocked();
+        });
+  }
+
+  /** Returns whether nothing is gathered that would still be sent. */
+  boolean isAnswered() {
+    lock.lock();
+    try {
+      return phase == Phase.OVER || pending == 0;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  Readiness readiness() {
+    lock.lock();
+    try {
+      if (closing || (draining && out == 0) || pending >= FLUSH_RECORDS || credit != null || !extensions.isEmpty()) {
+        return Readiness.NOW;
+      }
+      return pending > 0 ? Readiness.SOON : Readiness.NOTHING;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Gives the writer what is gathered. */
+  Gathered take() {
+    lock.lock();
+    try {
+      // Nothing counts after the goodbye, which releases what is still out.
+      closing |= draining && out == 0;
+      Map<Duration, List<Run>> byDuration = new HashMap<>();
+      extensions.forEach(
+          (at, extension) ->
+              byDuration
+                  .computeIfAbsent(extension.by, key -> new ArrayList<>())
+                  .add(new Run(new Run.HandOver(at.lane, 0, 0), at.first, extension.last)));
+      Gathered taken = new Gathered(answers, byDuration, credit, closing);
+      answers = new ArrayList<>();
+      extensions = new HashMap<>();
+      credit = null;
+      pending = 0;
+      return taken;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Takes back verdicts that did not get out, for the next session. */
+  void restore(List<Answered> unsent) {
+    locked(
+        () -> {
+          List<Answered> all = new ArrayList<>(unsent);
+          all.addAll(answers);
+          answers = all;
+          unsent.forEach(answered -> pending += answered.run.length());
+        });
+  }
+
+  /** Wakes the writer. */
+  void nudge() {
+    locked(this::nudgeLocked);
+  }
+
+  /** Waits until the writer is woken, at most so long. */
+  void awaitWork(long nanos) throws InterruptedException {
+    lock.lock();
+    try {
+      long left = nanos;
+      while (!nudged && left > 0) {
+        left = work.awaitNanos(left);
+      }
+      nudged = false;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Runs of a batch were handed over. */
+  void handed(List<Run> runs) {
+    locked(
+        () -> {
+          for (Run run : runs) {
+            out += run.length();
+            held.insert(run);
+            lapsing.insert(run);
+          }
+        });
+  }
+
+  /** The lane that the open session names {@code id}. */
+  Lane lane(long id, String topic, int partition, long epoch) {
+    lock.lock();
+    try {
+      Lane found = lanes.get(id);
+      if (found != null) {
+        return found;
+      }
+      if (lanes.size() >= MANY_LANES) {
+        Set<Lane> inHand = new HashSet<>();
+        held.runs().forEach(run -> inHand.add(run.lane()));
+        lanes.values().removeIf(lane -> !inHand.contains(lane));
+      }
+      Lane made = new Lane(topic, partition, epoch, id);
+      lanes.put(id, made);
+      return made;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** What the open session names {@code id}; null if it is not remembered. */
+  Lane named(long id) {
+    lock.lock();
+    try {
+      return lanes.get(id);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** What to name to the gateway when the next session is opened. */
+  List<dev.ackgate.v1.Held> manifest() {
+    List<dev.ackgate.v1.Held> wire = new ArrayList<>();
+    locked(
+        () -> {
+          List<Run> runs = held.runs();
+          answers.forEach(answered -> runs.add(answered.run));
+          named = Fates.manifest(runs);
+          for (Run run : named) {
+            Builder one = dev.ackgate.v1.Held.newBuilder().setTopic(run.lane().topic);
+            one.setPartition(run.lane().partition).setEpoch(run.lane().epoch);
+            one.setFirstOffset(run.first()).setLastOffset(run.last()).setDelivery(run.of().delivery());
+            wire.add(one.build());
+          }
+        });
+    return wire;
+  }
+
+  /** A session is open that keeps what {@code resumed} says. Returns how many runs it kept. */
+  int begin(List<ResumeAnswer> resumed) {
+    List<Run> tooLate = new ArrayList<>();
+    int[] kept = new int[1];
+    locked(
+        () -> {
+          Fates fates = new Fates(named, resumed);
+          kept[0] = fates.runs;
+          named = List.of();
+          phase = Phase.OPEN;
+          // The goodbye to a draining gateway was for its session alone.
+          draining = false;
+          closing = false;
+          keep(fates, tooLate);
+          changed.signalAll();
+          nudgeLocked();
+        });
+    tooLate.forEach(lost);
+    return kept[0];
+  }
+
+  /** Keeps what the gateway keeps, under the numbers that it has now. */
+  private void keep(Fates fates, List<Run> tooLate) {
+    lanes = new HashMap<>();
+    fates.ids.forEach(
+        (lane, id) -> {
+          lane.id = id;
+          lanes.put(id, lane);
+        });
+    Held before = held;
+    held = new Held();
+    lapsing = new Held();
+    out = 0;
+    // What is not begun, or not answered yet, comes again: only a verdict on it is a problem.
+    List<Run> quietly = new ArrayList<>();
+    for (Run run : before.runs()) {
+      for (Run part : fates.of(run, quietly)) {
+        held.insert(part);
+        lapsing.insert(part);
+        out += part.length();
+      }
+    }
+    List<Answered> all = answers;
+    answers = new ArrayList<>();
+    pending = 0;
+    for (Answered answered : all) {
+      for (Run part : fates.of(answered.run, tooLate)) {
+        answers.add(new Answered(part, answered.verdict));
+        pending += part.length();
+      }
+    }
+    extensions.keySet().removeIf(at -> !fates.ids.containsKey(at.lane));
+  }
+
+  /**
+   * The stream is gone. mayGoOn: it may be gone on with; else nothing that came from it counts any
+   * more. Returns how many records' verdicts were dropped.
+   */
+  long end(boolean mayGoOn) {
+    lock.lock();
+    try {
+      credit = null;
+      long dropped = 0;
+      if (mayGoOn) {
+        phase = Phase.BROKEN;
+      } else {
+        phase = Phase.OVER;
+        dropped = pending;
+        pending = 0;
+        out = 0;
+        answers = new ArrayList<>();
+        extensions = new HashMap<>();
+        held = new Held();
+        lapsing = new Held();
+      }
+      changed.signalAll();
+      return dropped;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * Returns whether the record is still the program's. While a broken session may be gone on with,
+   * waits for that up to {@code nanos}, and returns null if it is not known by then.
+   */
+  Boolean isHeld(Run run, long nanos) throws InterruptedException {
+    lock.lock();
+    try {
+      long left = nanos;
+      while (phase == Phase.BROKEN) {
+        if (left <= 0) {
+          return null;
+        }
+        left = changed.awaitNanos(left);
+      }
+      return held.has(run);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void nudgeLocked() {
+    nudged = true;
+    work.signalAll();
+  }
+
+  private void locked(Runnable action) {
+    lock.lock();
+    try {
+      action.run();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** The longest wait that makes sense for a caller without a deadline. */
+  static long forever() {
+    return TimeUnit.DAYS.toNanos(365);
+  }
+}

@@ -1,0 +1,79 @@
+package dev.ackgate.programs;
+
+import dev.ackgate.client.AckgateException;
+import dev.ackgate.client.Event;
+import dev.ackgate.client.Options;
+import dev.ackgate.client.RejectException;
+import dev.ackgate.client.Subscriber;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * Prints the records of a subscription and acks them: {@code subscriber [OPTIONS] [ADDRESS
+ * [SUBSCRIPTION]]}. By default it subscribes to {@code orders} at 127.0.0.1:7654, where {@code ackgate
+ * demo} serves them. Ctrl-C ends it: records that are begun are finished, the rest is given back.
+ */
+public final class PrintRecords {
+  private PrintRecords() {}
+
+  public static void main(String[] arguments) throws InterruptedException {
+    try {
+      CommandLine line = new CommandLine(arguments, Set.of(), Set.of());
+      List<String> given = line.others();
+      if (given.size() > 2) {
+        throw new CommandLine.Wrong("usage: subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]");
+      }
+      String address = given.isEmpty() ? "127.0.0.1:7654" : given.get(0);
+      Options options = Subscriber.builder(address, given.size() == 2 ? given.get(1) : "orders");
+      line.connection(options);
+      print(options.listener(PrintRecords::tell));
+    } catch (CommandLine.Wrong e) {
+      System.err.println(e.getMessage());
+      System.exit(2);
+    } catch (AckgateException e) {
+      System.err.println(e);
+      System.exit(1);
+    }
+  }
+
+  private static void print(Options options) throws InterruptedException {
+    Thread opening = Thread.currentThread();
+    Subscriber[] open = new Subscriber[1];
+    CommandLine.onSignal(
+        () -> {
+          if (open[0] == null) {
+            opening.interrupt();
+          } else {
+            open[0].stop();
+          }
+        });
+    try (Subscriber subscriber = options.open()) {
+      open[0] = subscriber;
+      subscriber.run(
+          8,
+          delivery -> {
+            byte[] value = delivery.value();
+            if (value == null) {
+              throw new RejectException("empty", "an order has a value");
+            }
+            System.out.println(
+                delivery.topic() + "/" + delivery.partition() + "@" + delivery.offset() + " " + text(delivery.key()) + " " + text(value));
+          });
+      var stats = subscriber.stats();
+      System.err.println(stats.records() + " records, " + stats.acked() + " acked, " + stats.rejected() + " rejected");
+    }
+  }
+
+  private static void tell(Event event) {
+    if (event instanceof Event.Opened opened) {
+      System.err.println("subscribed as " + opened.subscriberId() + ", session " + opened.session());
+    } else if (event instanceof Event.Disconnected lost) {
+      System.err.println(lost.error() + "; again in " + lost.retryIn().toMillis() + " ms");
+    }
+  }
+
+  private static String text(byte[] bytes) {
+    return bytes == null ? "<null>" : new String(bytes, StandardCharsets.UTF_8);
+  }
+}

@@ -1,0 +1,285 @@
+//! Calls without a stream: `Pull`, `Settle` and `Extend`.
+//!
+//! A session is attached to its subscription as a stream is, and a task of its own, its
+//! [`keeper`], listens for it between calls. Boundary: decides nothing about records; what
+//! a call takes, and when it is over, is the driver's to say.
+//!
+//! **Invariant**: so many sessions as are allowed; each has one `Pull` at a time, a bounded
+//! number of other calls, and ends by itself.
+
+mod asked;
+mod keeper;
+mod sitting;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ackgate_proto::{Pulled, v1};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tonic::Status;
+
+pub(super) use self::asked::time_left;
+use self::{keeper::Keeper, sitting::Sitting};
+use super::{
+    convert,
+    goodbye::{self, Attached},
+    handshake::{self, Opening},
+    outcome::shutting_down,
+    service::Gate,
+    status::Reason,
+};
+use crate::{
+    config::{Batch, Delivery, Listen},
+    consumer::{Confirm, Input, Session},
+    registry::Registry,
+};
+
+/// Bytes of an answer beside its batches and its news: a name of 256 bytes, a token, and
+/// some numbers.
+const ANSWER_ROOM: u64 = 512;
+
+/// What sessions without a stream may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many there may be.
+    pub sessions: usize,
+    /// How long one lives on once nothing is out to it and no call is made.
+    pub idle: Duration,
+}
+
+impl Limits {
+    /// What the configuration allows.
+    #[must_use]
+    pub const fn of(listen: &Listen) -> Self {
+        Self {
+            sessions: listen.max_pull_sessions as usize,
+            idle: listen.pull_idle,
+        }
+    }
+}
+
+/// All sessions without a stream.
+#[derive(Debug)]
+pub(super) struct Pulls {
+    registry: Registry,
+    gate: Gate,
+    /// Numbers of sessions, shared with the streams.
+    numbers: Arc<AtomicU64>,
+    limits: Limits,
+    places: Arc<Semaphore>,
+    sessions: Sittings,
+}
+
+/// Sessions by their tokens. Nobody can guess one: looking one up tells no more of the
+/// others than the time it takes, and that depends on a secret of the map's.
+type Sittings = Arc<Mutex<HashMap<String, Arc<Sitting>>>>;
+
+impl Pulls {
+    pub(super) fn new(
+        registry: Registry,
+        gate: Gate,
+        numbers: Arc<AtomicU64>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            registry,
+            gate,
+            numbers,
+            limits,
+            places: Arc::new(Semaphore::new(limits.sessions.min(Semaphore::MAX_PERMITS))),
+            sessions: Sittings::default(),
+        }
+    }
+
+    /// Takes records; `left` is the call's own time.
+    pub(super) async fn pull(
+        &self,
+        request: v1::PullRequest,
+        left: Option<Duration>,
+    ) -> Result<Pulled, Status> {
+        let draw = asked::draw(&request, left)?;
+        let sitting = if request.session.is_empty() {
+            self.begin(request).await?
+        } else {
+            self.find(&request.session)?
+        };
+        sitting.pull(draw, self.limits.idle).await
+    }
+
+    /// Answers records.
+    pub(super) async fn settle(
+        &self,
+        request: v1::SettleRequest,
+    ) -> Result<v1::SettleResponse, Status> {
+        let confirm = match v1::Confirm::try_from(request.confirm) {
+            Ok(v1::Confirm::Unspecified | v1::Confirm::Applied) => Confirm::Applied,
+            Ok(v1::Confirm::Durable) => Confirm::Durable,
+            Err(_unknown) => {
+                return Err(Reason::PullInvalid.field("settle.confirm", "is not a known value"));
+            }
+        };
+        let (verdicts, refused) = convert::verdicts(request.verdicts)?;
+        let sitting = self.find(&request.session)?;
+        let question = |session, sequence| Input::Settle {
+            session,
+            sequence,
+            verdicts,
+            refused,
+            confirm,
+            ticket: None,
+        };
+        let answers = sitting.ask(confirm, question).await?;
+        if request.close {
+            sitting.close().await;
+        }
+        Ok(v1::SettleResponse {
+            answers: convert::answers(answers),
+        })
+    }
+
+    /// Gives more time.
+    pub(super) async fn extend(
+        &self,
+        request: v1::ExtendRequest,
+    ) -> Result<v1::ExtendResponse, Status> {
+        let (targets, refused, by) = convert::extensions(request.extensions, request.by)?;
+        let sitting = self.find(&request.session)?;
+        let question = |session, sequence| Input::Extend {
+            session,
+            sequence,
+            targets,
+            refused,
+            by,
+            confirm: true,
+            ticket: None,
+        };
+        let answers = sitting.ask(Confirm::Applied, question).await?;
+        Ok(v1::ExtendResponse {
+            answers: convert::answers(answers),
+        })
+    }
+
+    fn find(&self, token: &str) -> Result<Arc<Sitting>, Status> {
+        let found = self.sessions.lock().get(token).cloned();
+        found.ok_or_else(|| {
+            if self.gate.is_closed() {
+                return shutting_down();
+            }
+            unknown()
+        })
+    }
+
+    /// Attaches a session and starts its keeper.
+    async fn begin(&self, request: v1::PullRequest) -> Result<Arc<Sitting>, Status> {
+        if self.gate.is_closed() {
+            return Err(shutting_down());
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_full| {
+            Reason::TooManyPullSessions.status(format!(
+                "{} sessions without a stream are here, which is as many as are allowed; one ends \
+                 when it is closed, or some time after nothing is out to it",
+                self.limits.sessions
+            ))
+        })?;
+        let is_anonymous = request.subscriber_id.is_empty();
+        let open = asked::opening(request);
+        let refused = |status| asked::in_words_of_pull(&status);
+        let opening = handshake::accept(open, &self.registry).await;
+        let mut opening = opening.map_err(refused)?;
+        let subscription = opening.handle.subscription();
+        let is_broadcast = matches!(subscription.delivery, Delivery::Broadcast(_));
+        if is_broadcast && is_anonymous {
+            return Err(Reason::PullInvalid.field(
+                "pull.subscriber_id",
+                "is required where the subscription is a broadcast: what each subscriber owes is \
+                 kept by name",
+            ));
+        }
+        let Some(token) = token() else {
+            // Without randomness anybody could answer.
+            return Err(Reason::NotReady.status("the gateway's system has no randomness"));
+        };
+        // Calls fill answers, not batches.
+        opening.batch = Batch {
+            linger: Duration::ZERO,
+            ..opening.batch
+        };
+        opening.max_message_bytes -= ANSWER_ROOM;
+        let session = Session(self.numbers.fetch_add(1, Ordering::Relaxed) + 1);
+        let attached = goodbye::attach(&mut opening, session).await;
+        let attached = attached.map_err(refused)?;
+        let sitting = self.seat(token, session, &opening, attached, is_broadcast, place);
+        Ok(sitting)
+    }
+
+    fn seat(
+        &self,
+        token: String,
+        session: Session,
+        opening: &Opening,
+        attached: Attached,
+        is_broadcast: bool,
+        place: tokio::sync::OwnedSemaphorePermit,
+    ) -> Arc<Sitting> {
+        let (sitting, calls) = Sitting::new(token.clone(), session, opening);
+        let sitting = Arc::new(sitting);
+        self.sessions
+            .lock()
+            .insert(token.clone(), Arc::clone(&sitting));
+        let keeper = Keeper::new(
+            Arc::clone(&sitting),
+            calls,
+            attached,
+            opening,
+            is_broadcast,
+            self.limits.idle,
+        );
+        // Also if the keeper's task is dropped.
+        let seat = Seat {
+            sessions: Arc::clone(&self.sessions),
+            token,
+            _place: place,
+        };
+        tokio::spawn(async move {
+            keeper.run().await;
+            drop(seat);
+        });
+        sitting
+    }
+}
+
+/// A session's place among the others.
+struct Seat {
+    sessions: Sittings,
+    token: String,
+    _place: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.sessions.lock().remove(&self.token);
+    }
+}
+
+fn unknown() -> Status {
+    Reason::PullSessionUnknown.status(
+        "no such session in this gateway: it has ended, or another gateway has it, in which case \
+         all calls of a session have to be made over one connection; what was out to a session \
+         that has ended is delivered again",
+    )
+}
+
+/// As hard to guess as a 128-bit key; `None` if the system has no randomness.
+fn token() -> Option<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,474 @@
+//! TLS, certificates of clients, and tokens.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use ackgate_client::{Code, Error, Outgoing, Publisher, Subscriber, Tls};
+use ackgate_proto::v1::{
+    PublishBatchRequest, PublishRequest, SubscribeRequest,
+    gateway_service_client::GatewayServiceClient,
+};
+use futures::StreamExt as _;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    time::{Instant, timeout},
+};
+use tonic::{
+    Request, Status,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use crate::support::{
+    Authority, Case, Gateway, Identity, PATIENCE, Process, Stage, Topic, ackgate, cases,
+    eventually, reason,
+};
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![
+        both: records_go_both_ways_over_tls_with_a_token;
+        embedded: commands_take_certificates_and_tokens,
+            gateway_that_is_not_trusted_is_an_error_at_once,
+            client_certificates_are_required_where_there_is_an_authority,
+            calls_without_a_known_token_are_refused,
+            tls_and_plain_text_do_not_meet,
+            handshakes_that_stand_still_keep_nobody_out,
+            wrong_files_are_named_and_nothing_listens;
+    ]
+}
+
+/// The names that the gateway of a test has.
+const HERE: [&str; 2] = ["localhost", "127.0.0.1"];
+
+fn https(address: SocketAddr) -> String {
+    format!("https://{address}")
+}
+
+fn trusting(authority: &Authority) -> Tls {
+    Tls::new().ca_file(authority.certificate())
+}
+
+/// What `ackgate token new` prints: a token, and its line.
+async fn new_token(name: &str) -> (String, String) {
+    let mut command = Command::new(ackgate());
+    let mut process = Process::start("ackgate token", command.args(["token", "new", name]));
+    assert!(process.end().await.success(), "{}", process.err());
+    let [token, line] = &process.out_from(0)[..] else {
+        panic!("it prints two lines: {:?}", process.out_from(0));
+    };
+    (token.clone(), line.clone())
+}
+
+/// A file of these lines, and the gateway's line for it.
+fn tokens_file(stage: &Stage, lines: &[&str]) -> String {
+    let path = stage.folder().join("tokens");
+    fs::write(&path, lines.join("\n")).unwrap();
+    // As a path from the configuration's folder.
+    "listen.tokens_file = \"tokens\"\n".to_owned()
+}
+
+fn publishes(topic: &Topic) -> String {
+    format!("clusters.main.publish.topics = [{:?}]\n", topic.name)
+}
+
+async fn records_go_both_ways_over_tls_with_a_token(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    let authority = Authority::new(stage.folder(), "ca");
+    let (token, line) = new_token("billing").await;
+    let top = [
+        authority.signs(&HERE).lines(),
+        tokens_file(&stage, &["# ours", &line]),
+        publishes(&topic),
+        "log.filter = \"info,ackgate=trace\"\n".to_owned(),
+    ]
+    .concat();
+    let subscription = stage.subscription(&topic);
+    let gateway = Gateway::start_with(&stage, &[subscription], &top).await;
+    let address = https(gateway.address);
+
+    let publisher = Publisher::builder(&address)
+        .tls(trusting(&authority))
+        .token(&token)
+        .connect()
+        .await
+        .expect("the publisher is let in");
+    let receipt = publisher.send(Outgoing::new(&topic.name, "one")).await;
+    receipt.await.expect("it is written");
+    assert!(publisher.close(PATIENCE).await.is_complete());
+
+    let mut subscriber = Subscriber::builder(&address, "orders")
+        .tls(trusting(&authority))
+        .token(&token)
+        .connect()
+        .await
+        .expect("the subscriber is let in");
+    let delivery = subscriber.next().await.unwrap().expect("a record");
+    assert_eq!(delivery.value(), Some(&b"one"[..]));
+    delivery.ack();
+    subscriber.close().await.expect("it is closed");
+    stage.commits(&topic, 0, 1).await;
+
+    // Who called is in the log, what they showed is not.
+    gateway.logs("principal=billing").await;
+    gateway.logs("client_certificates=\"not required\"").await;
+    nothing_secret(&gateway, &token, &stage);
+}
+
+/// Neither the token nor a line of any key is in the gateway's log.
+fn nothing_secret(gateway: &Gateway, token: &str, stage: &Stage) {
+    let log = gateway.log();
+    assert!(!log.contains(token) && !log.contains("ackgate_"), "{log}");
+    for entry in fs::read_dir(stage.folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|it| it == "key") {
+            let key = fs::read_to_string(path).unwrap();
+            for line in key.lines().filter(|line| line.len() > 20) {
+                assert!(!log.contains(line), "{log}");
+            }
+        }
+    }
+}
+
+async fn commands_take_certificates_and_tokens(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    let authority = Authority::new(stage.folder(), "ca");
+    let (token, line) = new_token("commands").await;
+    let token_file = stage.folder().join("token");
+    fs::write(&token_file, format!("{token}\n")).unwrap();
+    let top = [
+        authority.signs(&["gateway.internal"]).lines(),
+        format!(
+            "listen.tls.client_ca_file = {:?}\n",
+            authority.certificate()
+        ),
+        tokens_file(&stage, &[&line]),
+        publishes(&topic),
+    ]
+    .concat();
+    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
+    let client = authority.signs(&["client"]);
+    let input = stage.folder().join("lines");
+    fs::write(&input, "one\ntwo\n").unwrap();
+
+    let run = async |arguments: &[&str]| {
+        let mut command = Command::new(ackgate());
+        command.args(arguments);
+        // As bare HOST:PORT: the options say that it is TLS.
+        command.args(["--address", &gateway.address.to_string()]);
+        command.args(["--tls-server-name", "gateway.internal"]);
+        command.arg("--tls-cert").arg(&client.certificate);
+        command.arg("--tls-key").arg(&client.key);
+        command.env("ACKGATE_TLS_CA", authority.certificate());
+        command.env("ACKGATE_TOKEN_FILE", &token_file);
+        let mut process = Process::start(arguments[0], &mut command);
+        let status = process.end().await;
+        assert!(status.success(), "{status}: {}", process.err());
+        process.out_from(0)
+    };
+    run(&["pub", &topic.name, input.to_str().unwrap()]).await;
+    let printed = run(&["sub", "orders", "--max", "2", "--json"]).await;
+    assert!(printed[0].contains("one"), "{printed:?}");
+    stage.commits(&topic, 0, 2).await;
+
+    let mut command = Command::new(ackgate());
+    command.args(["token", "hash", "commands"]);
+    let file = fs::File::open(&token_file).unwrap();
+    let mut process = Process::start_with_input("ackgate token", &mut command, file.into());
+    assert!(process.end().await.success(), "{}", process.err());
+    assert_eq!(
+        process.out_from(0),
+        [line],
+        "the same line as when it was made"
+    );
+}
+
+/// Connects a subscriber that does not try again; what it is told.
+async fn refused(address: &str, tls: Option<Tls>, token: Option<&str>) -> Error {
+    let mut builder = Subscriber::builder(address, "orders").max_retries(0);
+    if let Some(tls) = tls {
+        builder = builder.tls(tls);
+    }
+    if let Some(token) = token {
+        builder = builder.token(token);
+    }
+    timeout(PATIENCE, builder.connect())
+        .await
+        .expect("it is told in time")
+        .expect_err("it is refused")
+}
+
+/// The error of a certificate: at once, and for good.
+#[track_caller]
+fn is_about_tls(error: &Error, about: &str) {
+    assert!(matches!(error, Error::Tls { .. }), "{error:?}");
+    assert!(!error.is_retryable());
+    assert!(error.to_string().contains(about), "{about} in {error}");
+}
+
+async fn gateway_that_is_not_trusted_is_an_error_at_once(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    let (ours, theirs) = (
+        Authority::new(stage.folder(), "ours"),
+        Authority::new(stage.folder(), "theirs"),
+    );
+    let subscriptions = [stage.subscription(&topic)];
+    let gateway = Gateway::start_with(&stage, &subscriptions, &ours.signs(&HERE).lines()).await;
+    let address = https(gateway.address);
+    let error = refused(&address, Some(trusting(&theirs)), None).await;
+    is_about_tls(&error, "UnknownIssuer");
+    let elsewhere = trusting(&ours).server_name("elsewhere.internal");
+    let error = refused(&address, Some(elsewhere), None).await;
+    is_about_tls(&error, "elsewhere.internal");
+    // The system knows none of our authorities, if it has any.
+    let error = refused(&address, None, None).await;
+    assert!(!error.is_retryable(), "{error:?}");
+    let publisher = Publisher::builder(&address).tls(trusting(&theirs));
+    let error = timeout(PATIENCE, publisher.connect())
+        .await
+        .expect("in time");
+    is_about_tls(&error.expect_err("it is refused"), "UnknownIssuer");
+
+    let expired = ours.signs_until(&HERE, 2020);
+    let gateway = Gateway::start_with(&stage, &subscriptions, &expired.lines()).await;
+    gateway.logs("has ended: clients refuse it").await;
+    let error = refused(&https(gateway.address), Some(trusting(&ours)), None).await;
+    is_about_tls(&error, "expired");
+}
+
+async fn client_certificates_are_required_where_there_is_an_authority(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    stage.produce(&topic, &["one"]).await;
+    let (ours, theirs) = (
+        Authority::new(stage.folder(), "ours"),
+        Authority::new(stage.folder(), "theirs"),
+    );
+    let top = ours.signs(&HERE).lines()
+        + &format!("listen.tls.client_ca_file = {:?}\n", ours.certificate());
+    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
+    gateway.logs("client_certificates=\"required\"").await;
+    let address = https(gateway.address);
+    let with = |it: Identity| trusting(&ours).identity_files(it.certificate, it.key);
+
+    let mut subscriber = Subscriber::builder(&address, "orders")
+        .tls(with(ours.signs(&["client"])))
+        .connect()
+        .await
+        .expect("its certificate is one of ours");
+    subscriber.next().await.unwrap().expect("a record").ack();
+    subscriber.close().await.expect("it is closed");
+
+    refused(&address, Some(trusting(&ours)), None).await;
+    refused(&address, Some(with(theirs.signs(&["client"]))), None).await;
+    refused(
+        &address,
+        Some(with(ours.signs_until(&["client"], 2020))),
+        None,
+    )
+    .await;
+}
+
+/// A connection of the usual library, over TLS.
+async fn connection(address: SocketAddr, authority: &Authority) -> Channel {
+    let pem = fs::read(authority.certificate()).unwrap();
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+    let endpoint = Endpoint::from_shared(https(address)).unwrap();
+    let endpoint = endpoint.tls_config(tls).unwrap();
+    endpoint.connect().await.expect("the gateway is trusted")
+}
+
+/// A call with these values of the header.
+fn call<T>(message: T, authorization: &[&str]) -> Request<T> {
+    let mut request = Request::new(message);
+    for value in authorization {
+        let metadata = request.metadata_mut();
+        metadata.append("authorization", value.parse().unwrap());
+    }
+    request
+}
+
+async fn calls_without_a_known_token_are_refused(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    let authority = Authority::new(stage.folder(), "ca");
+    let (token, line) = new_token("known").await;
+    let top = [
+        authority.signs(&HERE).lines(),
+        tokens_file(&stage, &[&line]),
+        publishes(&topic),
+        "log.filter = \"info,ackgate=trace\"\n".to_owned(),
+    ]
+    .concat();
+    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
+    let connection = connection(gateway.address, &authority).await;
+    let mut client = GatewayServiceClient::new(connection);
+    let wrong = format!("{token}x");
+    let cases: [(Vec<String>, &str); 4] = [
+        (vec![], "TOKEN_MISSING"),
+        (vec![format!("Basic {token}")], "TOKEN_MISSING"),
+        (vec![format!("Bearer {token}"); 2], "TOKEN_MISSING"),
+        (vec![format!("Bearer {wrong}")], "TOKEN_UNKNOWN"),
+    ];
+    for (given, expected) in &cases {
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        let check = |status: Option<Status>| {
+            let status = status.expect("the call is refused");
+            assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+            assert_eq!(&reason(&status), expected, "{status:?}");
+            assert!(!status.message().contains(&token), "{status:?}");
+        };
+        // Refused by its headers: no stream comes to be that could end later.
+        let stream = futures::stream::pending::<SubscribeRequest>();
+        check(client.subscribe(call(stream, &given)).await.err());
+        let stream = futures::stream::pending::<PublishRequest>();
+        check(client.publish(call(stream, &given)).await.err());
+        let batch = PublishBatchRequest::default();
+        check(client.publish_batch(call(batch, &given)).await.err());
+    }
+    // The same connection with the token: the call is heard, and lacks records.
+    let authorization = format!("bearer {token}");
+    let batch = call(PublishBatchRequest::default(), &[&authorization]);
+    let status = client.publish_batch(batch).await.expect_err("no records");
+    assert_eq!(reason(&status), "RECORDS_OUT_OF_RANGE");
+
+    let address = https(gateway.address);
+    for (token, expected) in [(None, "TOKEN_MISSING"), (Some("x"), "TOKEN_UNKNOWN")] {
+        // It would wait for ever if it tried again.
+        let error = refused(&address, Some(trusting(&authority)), token).await;
+        assert_eq!(error.reason(), Some(expected), "{error:?}");
+        assert!(
+            !error.is_retryable() && !matches!(error, Error::GaveUp { .. }),
+            "{error:?}"
+        );
+    }
+    gateway.logs("a call is refused").await;
+    nothing_secret(&gateway, &token, &stage);
+}
+
+async fn tls_and_plain_text_do_not_meet(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    let authority = Authority::new(stage.folder(), "ca");
+    let subscriptions = [stage.subscription(&topic)];
+    let secure = authority.signs(&HERE).lines();
+    let secure = Gateway::start_with(&stage, &subscriptions, &secure).await;
+    let plain = stage.gateway(&subscriptions).await;
+
+    let begun = Instant::now();
+    refused(&format!("http://{}", secure.address), None, None).await;
+    let error = refused(&https(plain.address), Some(trusting(&authority)), None).await;
+    is_about_tls(&error, "");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    // Neither of them minds.
+    plain.open().await.close().await;
+    let tls = trusting(&authority);
+    let builder = Subscriber::builder(https(secure.address), "orders").tls(tls);
+    builder
+        .connect()
+        .await
+        .expect("it serves")
+        .close()
+        .await
+        .expect("closed");
+}
+
+async fn handshakes_that_stand_still_keep_nobody_out(stage: Stage) {
+    let topic = stage.topic("t", 1).await;
+    let authority = Authority::new(stage.folder(), "ca");
+    let top = authority.signs(&HERE).lines();
+    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
+    let begun = Instant::now();
+    let mut idle = Vec::new();
+    for number in 0..500 {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        if number % 2 == 0 {
+            // The first bytes of a handshake that never goes on.
+            stream.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
+        }
+        idle.push(stream);
+    }
+    let builder = Subscriber::builder(https(gateway.address), "orders")
+        .tls(trusting(&authority))
+        .open_timeout(Duration::from_secs(9));
+    let mut subscriber = timeout(PATIENCE, builder.connect())
+        .await
+        .expect("it gets in")
+        .expect("it is let in");
+    // Sooner than the first of them run out of time.
+    assert!(
+        begun.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        begun.elapsed()
+    );
+    subscriber.close().await.expect("it is closed");
+    eventually("handshakes run out of time", async || {
+        match gateway.sockets() {
+            few if few < 100 => Ok(()),
+            many => Err(format!("{many} sockets")),
+        }
+    })
+    .await;
+    drop(idle);
+}
+
+async fn wrong_files_are_named_and_nothing_listens(stage: Stage) {
+    let authority = Authority::new(stage.folder(), "ca");
+    let (one, two) = (authority.signs(&["one"]), authority.signs(&["two"]));
+    let mixed = Identity {
+        certificate: one.certificate.clone(),
+        key: two.key.clone(),
+    };
+    let missing = Identity {
+        certificate: one.certificate.clone(),
+        key: PathBuf::from("no-such.key"),
+    };
+    let swapped = Identity {
+        certificate: one.key.clone(),
+        key: one.certificate.clone(),
+    };
+    fs::write(stage.folder().join("tokens"), "me:hunter2\n").unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], crate::support::free_port()));
+    let check = async |command: &str, top: &str, expected: &str| {
+        let file = crate::support::render(address, "localhost:1", &[], top);
+        let path = stage.folder().join("wrong.toml");
+        fs::write(&path, file).unwrap();
+        let (code, said) = run(command, &path).await;
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(expected), "{expected} in {said}");
+        assert!(
+            !said.contains("hunter2") && !said.contains("listening"),
+            "{said}"
+        );
+    };
+    for command in ["check", "serve"] {
+        check(
+            command,
+            &mixed.lines(),
+            "is not the key of the first certificate",
+        )
+        .await;
+        check(command, &missing.lines(), "no-such.key cannot be read").await;
+        check(command, &swapped.lines(), "holds no certificate in PEM").await;
+        check(
+            command,
+            "listen.tokens_file = \"tokens\"\n",
+            "line 1 must be NAME",
+        )
+        .await;
+    }
+}
+
+async fn run(command: &str, config: &Path) -> (Option<i32>, String) {
+    let mut program = Command::new(ackgate());
+    program.arg(command).arg("--config").arg(config);
+    let mut process = Process::start(command, &mut program);
+    let status = process.end().await;
+    let said = process.out_from(0).join("\n") + &process.err();
+    (status.code(), said)
+}

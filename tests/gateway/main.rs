@@ -36,6 +36,7 @@ mod dead_letter_topics;
 mod delivery;
 mod exactly_once;
 mod flow_control;
+mod handover;
 mod health;
 mod intake;
 mod key_order;
@@ -58,6 +59,7 @@ mod sessions;
 mod several;
 mod shutdown;
 mod tools;
+mod transport;
 mod verdicts;
 mod web;
 mod worker;
@@ -107,6 +109,8 @@ fn main() -> ExitCode {
         tools::cases(),
         pub_command::cases(),
         web::cases(),
+        handover::cases(),
+        transport::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

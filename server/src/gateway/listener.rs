@@ -41,6 +41,20 @@ const RECEIVE_WINDOW: u32 = 1024 * 1024;
 /// connection, the other streams of that connection wait too.
 const WINDOWS: u32 = 32;
 
+/// Calls on one connection that a client has given up before they were looked at. More
+/// end the connection, so that a flood costs a few MiB at most. The library's own limit of
+/// 20 is reached by any client that ends many calls early, and the others of its connection
+/// would end with them.
+const UNHEARD: usize = 16 * 1024;
+
+/// Mistakes of a peer over the life of a connection, such as streams beyond
+/// `listen.max_streams`: the library counts on for ever, and 1024 are few for a connection
+/// that lives for months.
+const MISTAKES: usize = 100_000;
+
+/// All headers of a request, in bytes.
+const MAX_HEADERS: u32 = 16 * 1024;
+
 /// Signs of life that a system may leave without an answer.
 const KEEPALIVE_TRIES: u32 = 3;
 
@@ -170,6 +184,9 @@ pub(super) fn serve(
         .http2_keepalive_interval(Some(listen.keepalive_interval))
         .http2_keepalive_timeout(Some(listen.keepalive_timeout))
         .max_concurrent_streams(Some(listen.max_streams))
+        .http2_max_pending_accept_reset_streams(Some(UNHEARD))
+        .http2_max_local_error_reset_streams(Some(MISTAKES))
+        .http2_max_header_list_size(Some(MAX_HEADERS))
         .initial_stream_window_size(Some(RECEIVE_WINDOW))
         .initial_connection_window_size(Some(WINDOWS * RECEIVE_WINDOW));
     let limits = Limits {

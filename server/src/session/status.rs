@@ -12,6 +12,17 @@ pub const DOMAIN: &str = "ackgate";
 /// When a refused subscriber may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Most of a status's text in bytes. It travels twice, once three bytes for one where it is
+/// not ASCII, and once four for three.
+const MOST_TEXT: usize = 800;
+
+/// Most of what the fields of a status say, all together: some clients refuse a status of
+/// more than 8 KiB, and with it the reason.
+const MOST_VIOLATIONS: usize = 1600;
+
+/// Where a text was cut.
+const CUT: char = '…';
+
 /// Why a stream was refused or ended. Each has a paragraph in the operator guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -263,6 +274,27 @@ impl Reason {
     /// nothing internal.
     #[must_use]
     pub fn status(self, text: impl Into<String>) -> Status {
+        self.made(&text.into(), [])
+    }
+
+    /// As [`Self::status`], naming the field that is wrong.
+    #[must_use]
+    pub fn field(self, field: &str, text: &str) -> Status {
+        let violation = (field.to_owned(), text.to_owned());
+        self.made(&format!("{field}: {text}"), [violation])
+    }
+
+    /// As [`Self::field`], for several fields at once.
+    #[must_use]
+    pub fn fields(self, violations: impl IntoIterator<Item = (String, String)>) -> Status {
+        let violations: Vec<(String, String)> = violations.into_iter().collect();
+        let words = violations
+            .iter()
+            .map(|(field, text)| format!("{field}: {text}"));
+        self.made(&words.collect::<Vec<_>>().join("; "), violations)
+    }
+
+    fn made(self, text: &str, violations: impl IntoIterator<Item = (String, String)>) -> Status {
         let mut details = ErrorDetails::new();
         details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
         // Another connection is as good at once.
@@ -270,30 +302,36 @@ impl Reason {
         if later || self == Self::TooManyPullSessions {
             details.set_retry_info(Some(RETRY_AFTER));
         }
-        Status::with_error_details(self.grpc(), text, details)
-    }
-
-    /// As [`Self::status`], naming the field that is wrong.
-    #[must_use]
-    pub fn field(self, field: &str, text: &str) -> Status {
-        let mut details = ErrorDetails::new();
-        details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        details.add_bad_request_violation(field, text);
-        Status::with_error_details(self.grpc(), format!("{field}: {text}"), details)
-    }
-
-    /// As [`Self::field`], for several fields at once.
-    #[must_use]
-    pub fn fields(self, violations: impl IntoIterator<Item = (String, String)>) -> Status {
-        let mut details = ErrorDetails::new();
-        details.set_error_info(self.code(), DOMAIN, HashMap::<String, String>::new());
-        let mut words = Vec::new();
+        let mut room = MOST_VIOLATIONS;
         for (field, text) in violations {
-            words.push(format!("{field}: {text}"));
+            let (field, text) = (plain(&field, MOST_TEXT), plain(&text, MOST_TEXT));
+            let Some(left) = room.checked_sub(field.len() + text.len()) else {
+                break;
+            };
+            room = left;
             details.add_bad_request_violation(field, text);
         }
-        Status::with_error_details(self.grpc(), words.join("; "), details)
+        Status::with_error_details(self.grpc(), plain(text, MOST_TEXT), details)
     }
+}
+
+/// `text` on one line, at most so many bytes of it: what came from a client, a record or
+/// Kafka travels as it is, but for characters that are none to be read.
+fn plain(text: &str, most: usize) -> String {
+    let mut plain = String::with_capacity(text.len().min(most));
+    for character in text.chars() {
+        let character = if character.is_control() {
+            ' '
+        } else {
+            character
+        };
+        if plain.len() + character.len_utf8() + CUT.len_utf8() > most {
+            plain.push(CUT);
+            break;
+        }
+        plain.push(character);
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -351,6 +389,50 @@ mod tests {
             let row = format!("| `{}` | {status} | {again} | ", reason.code());
             assert!(guide.contains(&row), "{row}");
         }
+    }
+
+    /// What a client counts of a status: names and values of its headers.
+    fn weight(status: Status) -> usize {
+        let headers = status.into_http::<()>().into_parts().0.headers;
+        let lines = headers.iter();
+        lines
+            .map(|(name, value)| name.as_str().len() + value.len() + 32)
+            .sum()
+    }
+
+    #[test]
+    fn status_is_small_and_readable_whatever_it_says() {
+        let long = "я😀\n\0\u{7f}".repeat(2000);
+        let fields = (0..100).map(|n| (format!("{n}.{long}"), long.clone()));
+        for status in [
+            Reason::OpenInvalid.status(long.clone()),
+            Reason::OpenInvalid.field(&long, &long),
+            Reason::OptionsInvalid.fields(fields),
+            Reason::ShuttingDown.status(long.clone()),
+        ] {
+            let text = status.message().to_owned();
+            assert!(text.contains("я😀") && text.ends_with(CUT), "{text}");
+            assert!(!text.contains(char::is_control), "{text}");
+            let headers = status.clone().into_http::<()>().into_parts().0.headers;
+            let read = Status::from_header_map(&headers).expect("a status");
+            assert_eq!(read.message(), text, "it arrives as it is");
+            let reason = read
+                .get_error_details()
+                .error_info()
+                .map(|it| it.reason.clone());
+            assert!(reason.is_some(), "with its reason");
+            let weight = weight(status);
+            assert!(weight < 7 * 1024, "{weight} bytes");
+        }
+        let short = Reason::OpenInvalid.field("open.ёж", "is no name");
+        assert_eq!(short.message(), "open.ёж: is no name");
+        assert_eq!(
+            short
+                .get_error_details()
+                .bad_request()
+                .map(|it| it.field_violations.len()),
+            Some(1)
+        );
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! A network between a subscriber and its gateway that can break.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
@@ -24,6 +30,7 @@ pub(crate) struct Proxy {
     /// Where it listens.
     pub(crate) address: SocketAddr,
     breaks: broadcast::Sender<Break>,
+    taken: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -33,12 +40,24 @@ impl Proxy {
         let address = listener.local_addr().expect("it has an address");
         let (breaks, _) = broadcast::channel(4);
         let each = breaks.clone();
+        let taken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&taken);
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(pass(near, target, each.subscribe()));
             }
         });
-        Self { address, breaks }
+        Self {
+            address,
+            breaks,
+            taken,
+        }
+    }
+
+    /// How many connections it has taken so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Closes all connections.

@@ -4,9 +4,10 @@
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use ackgate_proto::v1::{
-    Batch, Beat, Close, Confirm, Credit, LaneEvent, Open, Opened, Outcome, Record, Settle, Settled,
-    SubscribeRequest, SubscribeResponse, Verdict, gateway_service_client::GatewayServiceClient,
-    subscribe_request::Request, subscribe_response::Response,
+    Batch, Beat, Close, Confirm, Credit, DrainReason, LaneEvent, Open, Opened, Outcome, Record,
+    Settle, Settled, SubscribeRequest, SubscribeResponse, Verdict,
+    gateway_service_client::GatewayServiceClient, subscribe_request::Request,
+    subscribe_response::Response,
 };
 use tokio::{
     sync::mpsc,
@@ -82,8 +83,10 @@ pub(crate) struct Stream {
     pub(crate) batches: Vec<usize>,
     /// Everything that happened to lanes.
     pub(crate) events: Vec<LaneEvent>,
-    /// Whether the gateway has said that it stops.
+    /// Whether the gateway has said that the stream ends soon.
     pub(crate) draining: bool,
+    /// Why, once it has.
+    pub(crate) drain_reason: DrainReason,
     /// What the gateway said to `Open`.
     pub(crate) opened: Option<Opened>,
     sequence: u64,
@@ -120,6 +123,7 @@ impl Stream {
             batches: Vec::new(),
             events: Vec::new(),
             draining: false,
+            drain_reason: DrainReason::Unspecified,
             opened: None,
             sequence: 0,
         })
@@ -355,7 +359,10 @@ impl Stream {
             }
             Response::Settled(settled) => self.settled.push_back(settled),
             Response::LaneEvent(event) => self.events.push(event),
-            Response::Drain(_) => self.draining = true,
+            Response::Drain(drain) => {
+                self.draining = true;
+                self.drain_reason = drain.reason();
+            }
             Response::Ping(_) => {}
         }
         Ok(())

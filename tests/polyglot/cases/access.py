@@ -38,7 +38,9 @@ def stays_out(stage, at, *arguments):
 
     seen = program.wait("it gives up or tries again", told, PATIENCE)
     assert not program.all("opened"), "it was let in"
-    assert seen[0].code == "UNAVAILABLE" and seen[0].message, seen[0]
+    # With TLS 1.3 a client's certificate is refused after its handshake, when the call may
+    # be under way already.
+    assert seen[0].code in ("UNAVAILABLE", "CANCELLED") and seen[0].message, seen[0]
     if seen[0]["event"] == "error":
         program.gives_up()
     else:

@@ -265,19 +265,21 @@ test("a stop gives back what was not begun", async () => {
   const stream = await gateway.next();
   await stream.opened();
   stream.batch([1, 2, 3]);
-  await eventually(() => begun === 1);
+  stream.batch([4]);
+  await eventually(() => begun === 1 && of("received").length === 2);
   running.subscriber.stop();
   assert.equal((await stream.next("credit")).records, 0);
   open();
-  assert.deepEqual(await stream.verdicts(3), [
+  assert.deepEqual(await stream.verdicts(4), [
     [1, Outcome.ACKED, "", 7n],
     [2, Outcome.RELEASED, "", 7n],
     [3, Outcome.RELEASED, "", 7n],
+    [4, Outcome.RELEASED, "", 7n],
   ]);
   await stream.next("close");
   stream.end();
   const { acked, released } = await running.ended;
-  assert.deepEqual([acked, released], [1, 2]);
+  assert.deepEqual([acked, released], [1, 3]);
 });
 
 test("a goodbye without an end is an error", async () => {

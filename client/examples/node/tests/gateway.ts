@@ -53,7 +53,9 @@ export class Stream {
 
   /** The next request of this kind; others are passed over. */
   async next<K extends Requests["$case"]>(kind: K): Promise<Value<K>> {
+    const end = Date.now() + DEADLINE;
     for (;;) {
+      assert.ok(Date.now() < end, `no ${kind} came`);
       await eventually(() => this.#requests.length > 0 || this.#over);
       const request = this.#requests.shift();
       assert.ok(request, `the stream ended without ${kind}`);

@@ -265,19 +265,21 @@ test("a stop gives back what was not begun", async () => {
   const stream = await gateway.next();
   await stream.opened();
   stream.batch([1, 2, 3]);
-  await eventually(() => begun === 1);
+  stream.batch([4]);
+  await eventually(() => begun === 1 && of("received").length === 2);
   running.subscriber.stop();
   assert.equal((await stream.next("credit")).records, 0);
   open();
-  assert.deepEqual(await stream.verdicts(3), [
+  assert.deepEqual(await stream.verdicts(4), [
     [1, Outcome.ACKED, "", 7n],
     [2, Outcome.RELEASED, "", 7n],
     [3, Outcome.RELEASED, "", 7n],
+    [4, Outcome.RELEASED, "", 7n],
   ]);
   await stream.next("close");
   stream.end();
   const { acked, released } = await running.ended;
-  assert.deepEqual([acked, released], [1, 2]);
+  assert.deepEqual([acked, released], [1, 3]);
 });
 
 test("a goodbye without an end is an error", async () => {
@@ -350,7 +352,9 @@ test("what comes again is answered by its number", async () => {
 test("to leave the loop is to close it, and no timer is left", async () => {
   const timers = (): string[] =>
     process.getActiveResourcesInfo().filter((name) => name === "Timeout" || name === "Immediate");
-  const subscriber = new Subscriber(gateway.address, "orders");
+  const before = timers().length;
+  // A timer that is left outlasts the test.
+  const subscriber = new Subscriber(gateway.address, "orders", { closeTimeout: 120_000 });
   const left = (async () => {
     for await (const delivery of subscriber) {
       delivery.ack();
@@ -371,8 +375,7 @@ test("to leave the loop is to close it, and no timer is left", async () => {
   stream.end();
   await left;
   gateway.stop();
-  // The runner's own, and the one with which this waits.
-  await eventually(() => timers().length <= 2);
+  await eventually(() => timers().length <= before);
 });
 
 test("an abort signal stops a run before anything is open", async () => {

@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
-use tonic::{Request, transport::Channel};
+use tonic::transport::Channel;
 
 use crate::{
     Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber, options::wire_duration,
+    token::Token,
 };
 
 /// Verdicts in one message.
@@ -59,6 +60,7 @@ const UNKNOWN_SESSION: &str = "PULL_SESSION_UNKNOWN";
 #[derive(Debug)]
 pub struct Puller {
     client: GatewayServiceClient<Channel>,
+    token: Token,
     asks: v1::PullRequest,
     wait: Duration,
     linger: Duration,
@@ -74,13 +76,14 @@ impl Builder {
     /// # Errors
     /// [`Error::Option`] for an option outside its range, and [`Error::Unreachable`].
     pub async fn puller(self) -> Result<Puller, Error> {
-        let endpoint = self.checked()?;
+        let (endpoint, token) = (self.checked()?, Token::new(self.token.as_ref())?);
         let unreachable = |error| Error::unreachable(&self.address, &error);
         let channel = endpoint.connect().await.map_err(unreachable)?;
         let limit = usize::try_from(self.max_message_bytes).unwrap_or(usize::MAX);
         let open = self.open();
         Ok(Puller {
             client: GatewayServiceClient::new(channel).max_decoding_message_size(limit),
+            token,
             asks: v1::PullRequest {
                 subscription: open.subscription,
                 ad_hoc: open.ad_hoc,
@@ -170,7 +173,7 @@ impl Puller {
     async fn call(&mut self) -> Result<v1::PullResponse, Error> {
         self.asks.wait = Some(wire_duration(self.wait));
         self.asks.linger = Some(wire_duration(self.linger));
-        let mut request = Request::new(self.asks.clone());
+        let mut request = self.token.on(self.asks.clone());
         request.set_timeout(GATEWAY_TIME.max(self.wait) + self.linger + SLACK);
         Ok(self.client.pull(request).await?.into_inner())
     }
@@ -228,7 +231,7 @@ impl Puller {
     }
 
     async fn tell(&mut self, request: v1::SettleRequest) -> Result<v1::SettleResponse, Error> {
-        let mut request = Request::new(v1::SettleRequest {
+        let mut request = self.token.on(v1::SettleRequest {
             session: self.asks.session.clone(),
             ..request
         });
@@ -254,7 +257,7 @@ impl Puller {
         }
         let mut problems = Vec::new();
         for part in wire.chunks(MOST_VERDICTS) {
-            let mut request = Request::new(v1::ExtendRequest {
+            let mut request = self.token.on(v1::ExtendRequest {
                 session: self.asks.session.clone(),
                 extensions: part.to_vec(),
                 by: Some(wire_duration(by)),

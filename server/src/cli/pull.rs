@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
+    access::Access,
     stop::Stop,
     sub::print::{self, Format, Place},
     target,
@@ -34,6 +35,9 @@ pub struct Args {
     /// Where the gateway is.
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654")]
     address: String,
+
+    #[command(flatten)]
+    access: Access,
 
     /// The most records.
     #[arg(long, value_name = "N", default_value_t = 100,
@@ -74,6 +78,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     let builder = Subscriber::builder(&address, &args.subscription)
         .subscriber_id(args.id.clone().unwrap_or_default())
         .takeover(args.takeover);
+    let builder = args.access.subscriber(builder)?;
     let mut puller = builder
         .puller()
         .await?

@@ -24,7 +24,7 @@
 )]
 
 use std::{
-    io,
+    fs, io,
     path::PathBuf,
     process::{self, ExitCode},
     time::Duration,
@@ -77,27 +77,59 @@ struct Args {
     /// Acks whole batches instead of calling the handler.
     #[arg(long)]
     batches: bool,
-    /// Authorities to trust, a PEM file: the connection is TLS.
+    #[command(flatten)]
+    access: Access,
+}
+
+/// Whom to trust, and who one is.
+#[derive(Debug, clap::Args)]
+struct Access {
+    /// Trusts the authorities in this file, and none of the system's.
     #[arg(long)]
     tls_ca: Option<PathBuf>,
-    /// The certificate to show, a PEM file.
+    /// Shows the certificate in this file.
     #[arg(long, requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its private key, a PEM file.
+    /// Proves it with the private key in this file.
     #[arg(long, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// The name that the gateway's certificate must have.
+    /// Expects the gateway's certificate to be for this name.
     #[arg(long)]
     tls_server_name: Option<String>,
-    /// A file that holds the token.
+    /// Shows the token in this file.
     #[arg(long)]
     token_file: Option<PathBuf>,
+}
+
+impl Access {
+    fn on(&self, mut builder: Builder) -> io::Result<Builder> {
+        let mut tls = Tls::new();
+        let identity = self.tls_cert.as_ref().zip(self.tls_key.as_ref());
+        let given = self.tls_ca.is_some() || identity.is_some() || self.tls_server_name.is_some();
+        if let Some(file) = &self.tls_ca {
+            tls = tls.ca_file(file);
+        }
+        if let Some((certificate, key)) = identity {
+            tls = tls.identity_files(certificate, key);
+        }
+        if let Some(name) = &self.tls_server_name {
+            tls = tls.server_name(name);
+        }
+        if given {
+            builder = builder.tls(tls);
+        }
+        if let Some(file) = &self.token_file {
+            builder = builder.token(fs::read_to_string(file)?.trim());
+        }
+        Ok(builder)
+    }
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
     let concurrency = args.concurrency;
+    let stop = stop();
     let builder = match builder(&args) {
         Ok(builder) => builder,
         Err(error) => {
@@ -105,7 +137,6 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let stop = stop();
     let connected = tokio::select! {
         connected = builder.connect() => connected,
         () = stopped(stop.clone()) => {
@@ -143,7 +174,7 @@ async fn main() -> ExitCode {
     }
 }
 
-fn builder(args: &Args) -> Result<Builder, String> {
+fn builder(args: &Args) -> io::Result<Builder> {
     let mut builder = Subscriber::builder(args.address.clone(), args.subscription.clone())
         .subscriber_id(args.subscriber_id.clone())
         .credit(args.credit, 32 << 20)
@@ -156,31 +187,7 @@ fn builder(args: &Args) -> Result<Builder, String> {
     if args.until_drained {
         builder = builder.until_drained();
     }
-    if let Some(tls) = tls(args) {
-        builder = builder.tls(tls);
-    }
-    if let Some(path) = &args.token_file {
-        let token = std::fs::read_to_string(path)
-            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        builder = builder.token(token.trim());
-    }
-    Ok(builder)
-}
-
-/// TLS, if any option asks for it.
-fn tls(args: &Args) -> Option<Tls> {
-    let asked = args.tls_ca.is_some() || args.tls_cert.is_some() || args.tls_server_name.is_some();
-    let mut tls = Tls::new();
-    if let Some(path) = &args.tls_ca {
-        tls = tls.ca_file(path);
-    }
-    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
-        tls = tls.identity_files(certificate, key);
-    }
-    if let Some(name) = &args.tls_server_name {
-        tls = tls.server_name(name);
-    }
-    asked.then_some(tls)
+    args.access.on(builder)
 }
 
 /// True after the first signal; the second one ends the program.
@@ -271,7 +278,15 @@ fn delivered(delivery: &Delivery) -> Value {
         .map(|(name, value)| json!([name, encoded(value)]))
         .collect();
     let value = delivery.value();
-    let mut line = json!({
+    let (name, shown) = match value {
+        Some(value) if value.len() > SHOWN => {
+            let digest = Sha256::digest(value);
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            ("value_sha256", Value::from(hex))
+        }
+        value => ("value", encoded(value)),
+    };
+    json!({
         "event": "delivery",
         "topic": delivery.topic(),
         "partition": delivery.partition(),
@@ -282,17 +297,8 @@ fn delivered(delivery: &Delivery) -> Value {
         "value_bytes": value.map_or(0, <[u8]>::len),
         "headers": headers,
         "timestamp_ms": delivery.timestamp_ms(),
-    });
-    let (name, shown) = match value {
-        Some(value) if value.len() > SHOWN => {
-            let digest = Sha256::digest(value);
-            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            ("value_sha256", Value::from(hex))
-        }
-        value => ("value", encoded(value)),
-    };
-    line[name] = shown;
-    line
+        name: shown,
+    })
 }
 
 fn observe(event: &Event<'_>) {
@@ -319,11 +325,11 @@ fn observe(event: &Event<'_>) {
             "retry_in_ms": retry_in.as_millis(),
         }),
         Event::Problem(problem) => {
-            let kind = match problem.kind {
-                // It is what was wanted.
-                ProblemKind::Duplicate => return,
-                kind => format!("{kind:?}").to_lowercase(),
-            };
+            // A duplicate is what was wanted.
+            if problem.kind == ProblemKind::Duplicate {
+                return;
+            }
+            let kind = format!("{:?}", problem.kind).to_lowercase();
             json!({
                 "event": "problem",
                 "topic": problem.topic,

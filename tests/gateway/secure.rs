@@ -176,8 +176,13 @@ async fn commands_take_certificates_and_tokens(stage: Stage) {
         process.out_from(0)
     };
     run(&["pub", &topic.name, input.to_str().unwrap()]).await;
-    let printed = run(&["sub", "orders", "--max", "2", "--json"]).await;
+    let printed = run(&["sub", "orders", "--max", "1", "--json"]).await;
     assert!(printed[0].contains("one"), "{printed:?}");
+    let pull = [
+        "pull", "orders", "--max", "1", "--wait", "20s", "--ack", "--json",
+    ];
+    let printed = run(&pull).await;
+    assert!(printed[0].contains("two"), "{printed:?}");
     stage.commits(&topic, 0, 2).await;
 
     let mut command = Command::new(ackgate());

@@ -36,6 +36,9 @@ pub struct Args {
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654")]
     address: String,
 
+    #[command(flatten)]
+    access: Access,
+
     /// The most records.
     #[arg(long, value_name = "N", default_value_t = 100,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]

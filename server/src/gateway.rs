@@ -17,7 +17,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{bind, local_addr, note_end, serve, serve_operators},
+    listener::{Served, bind, local_addr, note_end, serve, serve_operators},
 };
 use crate::{
     broker::{self, Producer},

@@ -3,10 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
-use tonic::transport::Channel;
+use tonic::transport::Uri;
 
 use crate::{
-    Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber, options::wire_duration,
+    Addresses, Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber,
+    dial::{Channel, Dialer},
+    options::wire_duration,
     token::Token,
 };
 
@@ -76,15 +78,15 @@ impl Builder {
     /// # Errors
     /// [`Error::Option`] for an option outside its range, and [`Error::Unreachable`].
     pub async fn puller(self) -> Result<Puller, Error> {
-        let endpoint = self.checked()?;
-        let token = Token::new(self.token.as_ref())?;
-        let unreachable = |error| Error::unreachable(&self.address, &error);
-        let channel = endpoint.connect().await.map_err(unreachable)?;
+        let dialer = self.checked()?;
+        // One gateway: what it leases can be answered there only.
+        let (channel, uri) = first(&dialer).await?;
         let limit = usize::try_from(self.max_message_bytes).unwrap_or(usize::MAX);
-        let open = self.open();
+        let open = self.open(0, 0);
         Ok(Puller {
-            client: GatewayServiceClient::new(channel).max_decoding_message_size(limit),
-            token,
+            client: GatewayServiceClient::with_origin(channel, uri)
+                .max_decoding_message_size(limit),
+            token: dialer.token().clone(),
             asks: v1::PullRequest {
                 subscription: open.subscription,
                 ad_hoc: open.ad_hoc,
@@ -104,17 +106,29 @@ impl Builder {
     }
 }
 
+/// The first gateway that can be reached.
+async fn first(dialer: &Dialer) -> Result<(Channel, Uri), Error> {
+    let mut last = Error::Protocol("an address stands for nothing");
+    for target in dialer.targets().await? {
+        match dialer.dial(&target).await {
+            Ok(found) => return Ok(found),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 impl Puller {
-    /// Connects to the gateway `address`, a URI such as `http://127.0.0.1:7654`, to pull
+    /// Connects to the first of `addresses` that answers, such as `127.0.0.1:7654`, to pull
     /// from `subscription`. For other options see [`Builder::puller`].
     ///
     /// # Errors
     /// As [`Builder::puller`].
     pub async fn connect(
-        address: impl Into<String>,
+        addresses: impl Into<Addresses>,
         subscription: impl Into<String>,
     ) -> Result<Self, Error> {
-        Subscriber::builder(address, subscription).puller().await
+        Subscriber::builder(addresses, subscription).puller().await
     }
 
     /// Sets the most records of one call, 1 to 10,000; by default 100.

@@ -130,7 +130,7 @@ mod tests {
     use std::{cell::Cell, convert::Infallible, future::Future as _, pin::pin};
 
     use futures::task::noop_waker;
-    use tonic::{Code, body::Body};
+    use tonic::Code;
     use tonic_types::StatusExt as _;
 
     use tonic::body::Body;

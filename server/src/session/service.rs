@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     access,
+    access::Principal,
     consumer::{Accepted, Handle, Input, Session},
     publish::Desk,
     registry::Registry,
@@ -149,6 +150,11 @@ impl<T> Stream for SessionStream<T> {
     }
 }
 
+/// Who calls, where the gateway asks for tokens.
+fn caller<T>(request: &Request<T>) -> Option<Principal> {
+    request.extensions().get().cloned()
+}
+
 #[tonic::async_trait]
 impl GatewayService for Service {
     type SubscribeStream = SessionStream;
@@ -191,7 +197,8 @@ impl GatewayService for Service {
 
     async fn pull(&self, request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
         let left = pull::time_left(request.metadata());
-        let pulled = self.shared.pulls.pull(request.into_inner(), left);
+        let caller = caller(&request);
+        let pulled = self.shared.pulls.pull(request.into_inner(), caller, left);
         pulled.await.map(Response::new)
     }
 
@@ -199,7 +206,8 @@ impl GatewayService for Service {
         &self,
         request: Request<v1::SettleRequest>,
     ) -> Result<Response<v1::SettleResponse>, Status> {
-        let settled = self.shared.pulls.settle(request.into_inner());
+        let caller = caller(&request);
+        let settled = self.shared.pulls.settle(request.into_inner(), caller);
         settled.await.map(Response::new)
     }
 
@@ -207,7 +215,8 @@ impl GatewayService for Service {
         &self,
         request: Request<v1::ExtendRequest>,
     ) -> Result<Response<v1::ExtendResponse>, Status> {
-        let extended = self.shared.pulls.extend(request.into_inner());
+        let caller = caller(&request);
+        let extended = self.shared.pulls.extend(request.into_inner(), caller);
         extended.await.map(Response::new)
     }
 

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ackgate_proto::v1::{Confirm, LaneEventKind, Outcome};
+use ackgate::access::written;
+use ackgate_proto::v1::{Confirm, LaneEventKind, Outcome, PullRequest};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
@@ -19,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
         both: key_order_holds_between_two_pullers,
             puller_and_stream_share_the_records;
         embedded: session_that_is_not_known_is_refused,
+            session_is_for_the_token_that_opened_it,
             opening_that_is_wrong_is_refused_in_words_of_the_call,
             name_is_held_by_one_session_unless_another_takes_it_over,
             more_sessions_than_allowed_are_refused_until_one_ends,
@@ -64,6 +66,35 @@ async fn session_that_is_not_known_is_refused(stage: Stage) {
     })
     .await;
     stage.commits(&topic, 0, 1).await;
+}
+
+async fn session_is_for_the_token_that_opened_it(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    stage.produce(&topic, &["a"]).await;
+    let lines = ["one", "two"].map(|name| written(name, &format!("token-{name}")).unwrap());
+    std::fs::write(stage.folder().join("tokens"), lines.join("\n")).unwrap();
+    let subscriptions = [stage.subscription(&topic)];
+    let top = "listen.tokens_file = \"tokens\"";
+    let gateway = Gateway::start_with(&stage, &subscriptions, top).await;
+    let mut puller = Pulling::at(gateway.address).await;
+    let with = |name: &str, asks: &PullRequest| {
+        let mut request = tonic::Request::new(asks.clone());
+        let token = format!("Bearer token-{name}").parse().expect("ascii");
+        request.metadata_mut().insert("authorization", token);
+        request
+    };
+    let refused = puller.call().await.expect_err("it has no token");
+    assert_eq!(refused.code(), Code::Unauthenticated);
+    let call = puller.client.pull(with("one", &puller.asks));
+    let answer = call.await.expect("it may pull").into_inner();
+    assert_eq!(answer.batches.len(), 1);
+    puller.asks.session = answer.session;
+    puller.asks.wait = None;
+    let call = puller.client.pull(with("two", &puller.asks));
+    let refused = call.await.expect_err("it is another's session");
+    assert_eq!(reason(&refused), "PULL_SESSION_UNKNOWN");
+    let call = puller.client.pull(with("one", &puller.asks));
+    call.await.expect("it is its own");
 }
 
 async fn opening_that_is_wrong_is_refused_in_words_of_the_call(stage: Stage) {

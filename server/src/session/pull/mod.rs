@@ -22,20 +22,14 @@ use std::{
 
 use ackgate_proto::{Pulled, v1};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 pub(super) use self::asked::time_left;
 use self::{keeper::Keeper, sitting::Sitting};
-use super::{
-    convert,
-    goodbye::{self, Attached},
-    handshake::{self, Opening},
-    outcome::shutting_down,
-    service::Gate,
-    status::Reason,
-};
+use super::{convert, goodbye, handshake, outcome::shutting_down, service::Gate, status::Reason};
 use crate::{
+    access::Principal,
     config::{Batch, Delivery, Listen},
     consumer::{Confirm, Input, Session},
     registry::Registry,
@@ -102,13 +96,14 @@ impl Pulls {
     pub(super) async fn pull(
         &self,
         request: v1::PullRequest,
+        caller: Option<Principal>,
         left: Option<Duration>,
     ) -> Result<Pulled, Status> {
         let draw = asked::draw(&request, left)?;
         let sitting = if request.session.is_empty() {
-            self.begin(request).await?
+            self.begin(request, caller).await?
         } else {
-            self.find(&request.session)?
+            self.find(&request.session, caller.as_ref())?
         };
         sitting.pull(draw, self.limits.idle).await
     }
@@ -117,6 +112,7 @@ impl Pulls {
     pub(super) async fn settle(
         &self,
         request: v1::SettleRequest,
+        caller: Option<Principal>,
     ) -> Result<v1::SettleResponse, Status> {
         let confirm = match v1::Confirm::try_from(request.confirm) {
             Ok(v1::Confirm::Unspecified | v1::Confirm::Applied) => Confirm::Applied,
@@ -126,7 +122,7 @@ impl Pulls {
             }
         };
         let (verdicts, refused) = convert::verdicts(request.verdicts)?;
-        let sitting = self.find(&request.session)?;
+        let sitting = self.find(&request.session, caller.as_ref())?;
         let question = |session, sequence| Input::Settle {
             session,
             sequence,
@@ -148,9 +144,10 @@ impl Pulls {
     pub(super) async fn extend(
         &self,
         request: v1::ExtendRequest,
+        caller: Option<Principal>,
     ) -> Result<v1::ExtendResponse, Status> {
         let (targets, refused, by) = convert::extensions(request.extensions, request.by)?;
-        let sitting = self.find(&request.session)?;
+        let sitting = self.find(&request.session, caller.as_ref())?;
         let question = |session, sequence| Input::Extend {
             session,
             sequence,
@@ -166,8 +163,10 @@ impl Pulls {
         })
     }
 
-    fn find(&self, token: &str) -> Result<Arc<Sitting>, Status> {
+    /// The session of this token, if it is the caller's own.
+    fn find(&self, token: &str, caller: Option<&Principal>) -> Result<Arc<Sitting>, Status> {
         let found = self.sessions.lock().get(token).cloned();
+        let found = found.filter(|sitting| sitting.owner() == caller);
         found.ok_or_else(|| {
             if self.gate.is_closed() {
                 return shutting_down();
@@ -177,7 +176,11 @@ impl Pulls {
     }
 
     /// Attaches a session and starts its keeper.
-    async fn begin(&self, request: v1::PullRequest) -> Result<Arc<Sitting>, Status> {
+    async fn begin(
+        &self,
+        request: v1::PullRequest,
+        caller: Option<Principal>,
+    ) -> Result<Arc<Sitting>, Status> {
         if self.gate.is_closed() {
             return Err(shutting_down());
         }
@@ -216,43 +219,33 @@ impl Pulls {
         let session = Session(self.numbers.fetch_add(1, Ordering::Relaxed) + 1);
         let attached = goodbye::attach(&mut opening, session).await;
         let attached = attached.map_err(refused)?;
-        let sitting = self.seat(token, session, &opening, attached, is_broadcast, place);
-        Ok(sitting)
-    }
-
-    fn seat(
-        &self,
-        token: String,
-        session: Session,
-        opening: &Opening,
-        attached: Attached,
-        is_broadcast: bool,
-        place: tokio::sync::OwnedSemaphorePermit,
-    ) -> Arc<Sitting> {
-        let (sitting, calls) = Sitting::new(token.clone(), session, opening);
+        let (sitting, calls) = Sitting::new(token, session, caller, &opening);
         let sitting = Arc::new(sitting);
-        self.sessions
-            .lock()
-            .insert(token.clone(), Arc::clone(&sitting));
         let keeper = Keeper::new(
             Arc::clone(&sitting),
             calls,
             attached,
-            opening,
+            &opening,
             is_broadcast,
             self.limits.idle,
         );
-        // Also if the keeper's task is dropped.
+        self.seat(Arc::clone(&sitting), keeper, place);
+        Ok(sitting)
+    }
+
+    /// Starts the session's task, and lets calls find it.
+    fn seat(&self, sitting: Arc<Sitting>, keeper: Keeper, place: OwnedSemaphorePermit) {
+        // Also if the task is dropped.
         let seat = Seat {
             sessions: Arc::clone(&self.sessions),
-            token,
+            token: sitting.token().to_owned(),
             _place: place,
         };
+        self.sessions.lock().insert(seat.token.clone(), sitting);
         tokio::spawn(async move {
             keeper.run().await;
             drop(seat);
         });
-        sitting
     }
 }
 
@@ -260,7 +253,7 @@ impl Pulls {
 struct Seat {
     sessions: Sittings,
     token: String,
-    _place: tokio::sync::OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Drop for Seat {

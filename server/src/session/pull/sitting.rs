@@ -20,6 +20,7 @@ use tonic::Status;
 
 use super::{ANSWER_ROOM, keeper::Call, unknown};
 use crate::{
+    access::Principal,
     consumer::{
         ANSWERS, Confirm, Draw, End, HEAD_ROOM, Handle, Input, Session, Ticket, VerdictAnswer,
     },
@@ -44,6 +45,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Sitting {
     token: String,
     session: Session,
+    /// Who opened it, where the gateway asks for tokens: nobody else may use it.
+    owner: Option<Principal>,
     name: Arc<str>,
     handle: Handle,
     ack_deadline: Duration,
@@ -65,12 +68,14 @@ impl Sitting {
     pub(super) fn new(
         token: String,
         session: Session,
+        owner: Option<Principal>,
         opening: &Opening,
     ) -> (Self, mpsc::Receiver<Call>) {
         let (calls, heard) = mpsc::channel(CALLS);
         let sitting = Self {
             token,
             session,
+            owner,
             name: Arc::clone(&opening.name),
             handle: opening.handle.clone(),
             ack_deadline: opening.ack_deadline,
@@ -83,6 +88,14 @@ impl Sitting {
             ended: OnceLock::new(),
         };
         (sitting, heard)
+    }
+
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(super) const fn owner(&self) -> Option<&Principal> {
+        self.owner.as_ref()
     }
 
     pub(super) const fn session(&self) -> Session {

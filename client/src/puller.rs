@@ -3,10 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
-use tonic::{Request, transport::Channel};
+use tonic::transport::Uri;
 
 use crate::{
-    Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber, options::wire_duration,
+    Addresses, Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber,
+    dial::{Channel, Dialer},
+    options::wire_duration,
+    token::Token,
 };
 
 /// Verdicts in one message.
@@ -59,6 +62,7 @@ const UNKNOWN_SESSION: &str = "PULL_SESSION_UNKNOWN";
 #[derive(Debug)]
 pub struct Puller {
     client: GatewayServiceClient<Channel>,
+    token: Token,
     asks: v1::PullRequest,
     wait: Duration,
     linger: Duration,
@@ -74,13 +78,15 @@ impl Builder {
     /// # Errors
     /// [`Error::Option`] for an option outside its range, and [`Error::Unreachable`].
     pub async fn puller(self) -> Result<Puller, Error> {
-        let endpoint = self.checked()?;
-        let unreachable = |error| Error::unreachable(&self.address, &error);
-        let channel = endpoint.connect().await.map_err(unreachable)?;
+        let dialer = self.checked()?;
+        // One gateway: what it leases can be answered there only.
+        let (channel, uri) = first(&dialer).await?;
         let limit = usize::try_from(self.max_message_bytes).unwrap_or(usize::MAX);
-        let open = self.open();
+        let open = self.open(0, 0);
         Ok(Puller {
-            client: GatewayServiceClient::new(channel).max_decoding_message_size(limit),
+            client: GatewayServiceClient::with_origin(channel, uri)
+                .max_decoding_message_size(limit),
+            token: dialer.token().clone(),
             asks: v1::PullRequest {
                 subscription: open.subscription,
                 ad_hoc: open.ad_hoc,
@@ -100,17 +106,29 @@ impl Builder {
     }
 }
 
+/// The first gateway that can be reached.
+async fn first(dialer: &Dialer) -> Result<(Channel, Uri), Error> {
+    let mut last = Error::Protocol("an address stands for nothing");
+    for target in dialer.targets().await? {
+        match dialer.dial(&target).await {
+            Ok(found) => return Ok(found),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 impl Puller {
-    /// Connects to the gateway `address`, a URI such as `http://127.0.0.1:7654`, to pull
+    /// Connects to the first of `addresses` that answers, such as `127.0.0.1:7654`, to pull
     /// from `subscription`. For other options see [`Builder::puller`].
     ///
     /// # Errors
     /// As [`Builder::puller`].
     pub async fn connect(
-        address: impl Into<String>,
+        addresses: impl Into<Addresses>,
         subscription: impl Into<String>,
     ) -> Result<Self, Error> {
-        Subscriber::builder(address, subscription).puller().await
+        Subscriber::builder(addresses, subscription).puller().await
     }
 
     /// Sets the most records of one call, 1 to 10,000; by default 100.
@@ -170,7 +188,7 @@ impl Puller {
     async fn call(&mut self) -> Result<v1::PullResponse, Error> {
         self.asks.wait = Some(wire_duration(self.wait));
         self.asks.linger = Some(wire_duration(self.linger));
-        let mut request = Request::new(self.asks.clone());
+        let mut request = self.token.on(self.asks.clone());
         request.set_timeout(GATEWAY_TIME.max(self.wait) + self.linger + SLACK);
         Ok(self.client.pull(request).await?.into_inner())
     }
@@ -228,7 +246,7 @@ impl Puller {
     }
 
     async fn tell(&mut self, request: v1::SettleRequest) -> Result<v1::SettleResponse, Error> {
-        let mut request = Request::new(v1::SettleRequest {
+        let mut request = self.token.on(v1::SettleRequest {
             session: self.asks.session.clone(),
             ..request
         });
@@ -254,7 +272,7 @@ impl Puller {
         }
         let mut problems = Vec::new();
         for part in wire.chunks(MOST_VERDICTS) {
-            let mut request = Request::new(v1::ExtendRequest {
+            let mut request = self.token.on(v1::ExtendRequest {
                 session: self.asks.session.clone(),
                 extensions: part.to_vec(),
                 by: Some(wire_duration(by)),

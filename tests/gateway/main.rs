@@ -55,10 +55,12 @@ mod reflection;
 mod rolling;
 mod secure;
 mod sessions;
+mod several;
 mod shutdown;
 mod tools;
 mod verdicts;
 mod web;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -92,6 +94,8 @@ fn main() -> ExitCode {
         pull::cases(),
         answers::cases(),
         sessions::cases(),
+        several::cases(),
+        worker::cases(),
         verdicts::cases(),
         shutdown::cases(),
         config::cases(),

@@ -175,18 +175,6 @@ impl Dialer {
         }
     }
 
-    /// Connects to the first gateway that answers; see [`dial`](Self::dial).
-    pub(crate) async fn dial_any(&self) -> Result<(Channel, Uri), Error> {
-        let mut last = Error::Ended;
-        for target in self.targets().await? {
-            match self.dial(&target).await {
-                Err(error) => last = error,
-                dialed => return dialed,
-            }
-        }
-        Err(last)
-    }
-
     /// Connects to a gateway. Returns what its calls go through, and the URI that they name.
     pub(crate) async fn dial(&self, target: &Target) -> Result<(Channel, Uri), Error> {
         let Some((_, endpoint)) = self.endpoints.get(target.endpoint) else {

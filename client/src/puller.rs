@@ -3,10 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
+use tonic::transport::Uri;
 
 use crate::{
     Addresses, Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber,
-    dial::Channel, options::wire_duration, token::Token,
+    dial::{Channel, Dialer},
+    options::wire_duration,
+    token::Token,
 };
 
 /// Verdicts in one message.
@@ -76,7 +79,8 @@ impl Builder {
     /// [`Error::Option`] for an option outside its range, and [`Error::Unreachable`].
     pub async fn puller(self) -> Result<Puller, Error> {
         let dialer = self.checked()?;
-        let (channel, uri) = dialer.dial_any().await?;
+        // One gateway: what it leases can be answered there only.
+        let (channel, uri) = first(&dialer).await?;
         let limit = usize::try_from(self.max_message_bytes).unwrap_or(usize::MAX);
         let open = self.open(0, 0);
         Ok(Puller {
@@ -102,9 +106,21 @@ impl Builder {
     }
 }
 
+/// The first gateway that can be reached.
+async fn first(dialer: &Dialer) -> Result<(Channel, Uri), Error> {
+    let mut last = Error::Protocol("an address stands for nothing");
+    for target in dialer.targets().await? {
+        match dialer.dial(&target).await {
+            Ok(found) => return Ok(found),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 impl Puller {
-    /// Connects to the first gateway of `addresses` that answers, to pull from
-    /// `subscription`. For other options see [`Builder::puller`].
+    /// Connects to the first of `addresses` that answers, such as `127.0.0.1:7654`, to pull
+    /// from `subscription`. For other options see [`Builder::puller`].
     ///
     /// # Errors
     /// As [`Builder::puller`].

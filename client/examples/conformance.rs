@@ -24,13 +24,15 @@
 )]
 
 use std::{
-    io,
+    fs, io,
+    path::PathBuf,
     process::{self, ExitCode},
     time::Duration,
 };
 
 use ackgate_client::{
     Batch, Builder, Delivery, Error, Event, HandlerError, Message, ProblemKind, Stats, Subscriber,
+    Tls,
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use clap::Parser;
@@ -75,6 +77,52 @@ struct Args {
     /// Acks whole batches instead of calling the handler.
     #[arg(long)]
     batches: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// Whom to trust, and who one is.
+#[derive(Debug, clap::Args)]
+struct Access {
+    /// Trusts the authorities in this file, and none of the system's.
+    #[arg(long)]
+    tls_ca: Option<PathBuf>,
+    /// Shows the certificate in this file.
+    #[arg(long, requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Proves it with the private key in this file.
+    #[arg(long, requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Expects the gateway's certificate to be for this name.
+    #[arg(long)]
+    tls_server_name: Option<String>,
+    /// Shows the token in this file.
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+}
+
+impl Access {
+    fn on(&self, mut builder: Builder) -> io::Result<Builder> {
+        let mut tls = Tls::new();
+        let identity = self.tls_cert.as_ref().zip(self.tls_key.as_ref());
+        let given = self.tls_ca.is_some() || identity.is_some() || self.tls_server_name.is_some();
+        if let Some(file) = &self.tls_ca {
+            tls = tls.ca_file(file);
+        }
+        if let Some((certificate, key)) = identity {
+            tls = tls.identity_files(certificate, key);
+        }
+        if let Some(name) = &self.tls_server_name {
+            tls = tls.server_name(name);
+        }
+        if given {
+            builder = builder.tls(tls);
+        }
+        if let Some(file) = &self.token_file {
+            builder = builder.token(fs::read_to_string(file)?.trim());
+        }
+        Ok(builder)
+    }
 }
 
 #[tokio::main]
@@ -82,8 +130,15 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let concurrency = args.concurrency;
     let stop = stop();
+    let builder = match builder(&args) {
+        Ok(builder) => builder,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
     let connected = tokio::select! {
-        connected = builder(&args).connect() => connected,
+        connected = builder.connect() => connected,
         () = stopped(stop.clone()) => {
             closed(Stats::default());
             return ExitCode::SUCCESS;
@@ -119,7 +174,7 @@ async fn main() -> ExitCode {
     }
 }
 
-fn builder(args: &Args) -> Builder {
+fn builder(args: &Args) -> io::Result<Builder> {
     let mut builder = Subscriber::builder(args.address.clone(), args.subscription.clone())
         .subscriber_id(args.subscriber_id.clone())
         .credit(args.credit, 32 << 20)
@@ -132,7 +187,7 @@ fn builder(args: &Args) -> Builder {
     if args.until_drained {
         builder = builder.until_drained();
     }
-    builder
+    args.access.on(builder)
 }
 
 /// True after the first signal; the second one ends the program.
@@ -223,7 +278,15 @@ fn delivered(delivery: &Delivery) -> Value {
         .map(|(name, value)| json!([name, encoded(value)]))
         .collect();
     let value = delivery.value();
-    let mut line = json!({
+    let (name, shown) = match value {
+        Some(value) if value.len() > SHOWN => {
+            let digest = Sha256::digest(value);
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            ("value_sha256", Value::from(hex))
+        }
+        value => ("value", encoded(value)),
+    };
+    json!({
         "event": "delivery",
         "topic": delivery.topic(),
         "partition": delivery.partition(),
@@ -234,17 +297,8 @@ fn delivered(delivery: &Delivery) -> Value {
         "value_bytes": value.map_or(0, <[u8]>::len),
         "headers": headers,
         "timestamp_ms": delivery.timestamp_ms(),
-    });
-    let (name, shown) = match value {
-        Some(value) if value.len() > SHOWN => {
-            let digest = Sha256::digest(value);
-            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            ("value_sha256", Value::from(hex))
-        }
-        value => ("value", encoded(value)),
-    };
-    line[name] = shown;
-    line
+        name: shown,
+    })
 }
 
 fn observe(event: &Event<'_>) {
@@ -271,11 +325,11 @@ fn observe(event: &Event<'_>) {
             "retry_in_ms": retry_in.as_millis(),
         }),
         Event::Problem(problem) => {
-            let kind = match problem.kind {
-                // It is what was wanted.
-                ProblemKind::Duplicate => return,
-                kind => format!("{kind:?}").to_lowercase(),
-            };
+            // A duplicate is what was wanted.
+            if problem.kind == ProblemKind::Duplicate {
+                return;
+            }
+            let kind = format!("{:?}", problem.kind).to_lowercase();
             json!({
                 "event": "problem",
                 "topic": problem.topic,

@@ -111,8 +111,12 @@ impl fmt::Debug for Observer {
 
 impl DrainReason {
     /// As the gateway says it.
-    pub(crate) const fn of(_drain: &v1::Drain) -> Self {
-        Self::Unspecified
+    pub(crate) fn of(drain: &v1::Drain) -> Self {
+        match drain.reason() {
+            v1::DrainReason::Unspecified => Self::Unspecified,
+            v1::DrainReason::GatewayStops => Self::GatewayStops,
+            v1::DrainReason::ConnectionAge => Self::ConnectionAge,
+        }
     }
 }
 

@@ -74,27 +74,43 @@
 //!
 //! # Several at a time
 //!
-//! ```no_run
-//! # use ackgate_client::{Delivery, Error, Subscriber};
-//! use std::time::Duration;
-//! use futures::{StreamExt as _, TryStreamExt as _};
+//! A [`Worker`] calls a handler for each record, many at a time, and answers by what it
+//! returns: deadlines move while work goes on, a panic is a failure, and a shutdown
+//! finishes what was begun and releases the rest.
 //!
-//! # async fn handle(delivery: Delivery) {}
-//! # async fn example() -> Result<(), Error> {
+//! ```no_run
+//! use ackgate_client::{HandlerError, Message, Subscriber};
+//!
+//! # async fn insert(value: Option<&[u8]>) -> std::io::Result<()> { Ok(()) }
+//! async fn store(order: Message) -> Result<(), HandlerError> {
+//!     Ok(insert(order.value()).await?)
+//! }
+//!
+//! # async fn example() -> Result<(), ackgate_client::Error> {
 //! let orders = Subscriber::builder("http://127.0.0.1:7654", "orders")
 //!     .subscriber_id("billing-7")
 //!     .credit(64, 16 << 20)
-//!     .ack_deadline(Duration::from_secs(120))
 //!     .connect()
 //!     .await?;
-//! orders
-//!     .try_for_each_concurrent(64, |delivery| async {
-//!         handle(delivery).await;
-//!         Ok(())
-//!     })
-//!     .await
+//! orders.worker().concurrency(16).run(store).await?;
+//! # Ok(())
 //! # }
 //! ```
+//!
+//! # Several gateways
+//!
+//! With several addresses, or a name that resolves to several, a subscriber has a stream to
+//! each gateway ([`Subscriber::builder`]) and a publisher to one at a time
+//! ([`Publisher::builder`]). Credit is split ([`Builder::credit`]), names are each gateway's
+//! own ([`Builder::subscriber_id`]), and lost streams are gone on with one by one. A gateway
+//! that asks to leave is left at once: the next stream opens while what is in hand of the old
+//! one is still answered there.
+//!
+//! # Traces, events, channels
+//!
+//! [`Delivery::trace_context`] is the trace that a record belongs to, [`Delivery::span`] a
+//! `tracing` span for the work on it, [`Builder::observe`] tells what happens to the streams,
+//! and [`Builder::channel`] takes the place of connections.
 //!
 //! # Until there is nothing left
 //!
@@ -117,6 +133,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Without a stream
+//!
+//! A [`Puller`] takes records by plain calls, for jobs and functions that come, work and go:
+//! each record is leased until its deadline.
 //!
 //! # Publishing
 //!
@@ -152,18 +173,24 @@
 //! [`retry_unanswered`](PublisherBuilder::retry_unanswered) it can be written twice. Give
 //! records an [idempotency key](Outgoing::idempotency_key) so that readers can tell.
 
+mod addresses;
 mod batch;
 mod delivery;
+mod dial;
 mod durable;
 mod error;
 mod event;
 mod held;
+mod hub;
 mod lane_event;
+mod lease;
+mod link;
 mod options;
 mod publisher;
-mod reconnect;
+mod puller;
 mod record;
 mod resume;
+mod roll;
 mod session;
 mod settler;
 mod shape;
@@ -171,24 +198,34 @@ mod stats;
 mod subscriber;
 mod tls;
 mod token;
+mod trace;
 mod tries;
 mod worker;
 mod writer;
 
+pub use addresses::Addresses;
 pub use batch::Batch;
 pub use delivery::Delivery;
 pub use durable::{Durable, NotDurable};
 pub use error::Error;
 pub use event::{DrainReason, Event, Verdict};
+pub use lease::{Lease, LeaseVerdict};
 pub use options::{Builder, Confirm};
 pub use publisher::{
     Acks, EncodeError, NotWritten, NotWrittenKind, Outgoing, PublishStats, Publisher,
     PublisherBuilder, Receipt, Written,
 };
+pub use puller::Puller;
 pub use record::{Record, TimestampType};
 pub use shape::{Batches, DeliveryMode, OnReject, Order, Start, SubscriptionOptions};
 pub use stats::{Problem, ProblemKind, Stats};
 pub use subscriber::Subscriber;
 pub use tls::Tls;
 pub use tonic::Code;
+pub use trace::TraceContext;
 pub use worker::{HandlerError, Message, WorkSummary, Worker};
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,16 +6,22 @@ use ackgate_proto::v1;
 
 mod checks;
 
+use tonic::{
+    body::Body,
+    codegen::{Body as HttpBody, Bytes, Service, StdError, http},
+};
+
 use crate::{
-    Error, Subscriber,
+    Addresses, Error, Subscriber,
+    dial::{Injected, boxed},
     event::{Event, Observer},
     shape::{Batches, SubscriptionOptions},
     tls::Tls,
-    token::{Secret, Token},
+    token::Secret,
     tries::Retry,
 };
 
-pub(crate) use checks::{check, endpoint};
+pub(crate) use checks::{check, dialer, endpoint};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -61,7 +67,8 @@ impl Source {
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder {
-    pub(crate) address: String,
+    pub(crate) addresses: Addresses,
+    pub(crate) channel: Option<Injected>,
     pub(crate) tls: Option<Tls>,
     pub(crate) token: Option<Secret>,
     pub(crate) source: Source,
@@ -90,9 +97,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn new(address: String, source: Source) -> Self {
+    pub(crate) fn new(addresses: Addresses, source: Source) -> Self {
         Self {
-            address,
+            addresses,
+            channel: None,
             tls: None,
             token: None,
             source,
@@ -137,6 +145,9 @@ impl Builder {
 
     /// Sets the subscriber's own name, which appears in dead letters and logs: at
     /// most 256 bytes without control characters. Without it the gateway makes one.
+    ///
+    /// A name is one stream's at a time in a subscription *of one gateway*: a subscriber of
+    /// several gateways has the same name at each, and another process must have another.
     pub fn subscriber_id(mut self, id: impl Into<String>) -> Self {
         self.subscriber_id = id.into();
         self
@@ -145,6 +156,10 @@ impl Builder {
     /// Sets the most that may be out to this subscriber at any time, received or
     /// not, without verdict: 1 to 1,000,000 records (default 8,192) and 1 byte to
     /// 1 GiB (default 32 MiB). This is also the bound of the subscriber's memory.
+    ///
+    /// Over several gateways it is split evenly, with at least 1 record and 1 byte for each;
+    /// so it is exceeded only by more gateways than records, and for a moment when one comes
+    /// that gets its share before the others have answered what they had of it.
     pub fn credit(mut self, records: u32, bytes: u64) -> Self {
         (self.credit_records, self.credit_bytes) = (records, bytes);
         self
@@ -266,6 +281,46 @@ impl Builder {
         self
     }
 
+    /// Goes through `channel` instead of connections of its own: any gRPC service that can be
+    /// cloned, such as a `tonic` channel under layers and interceptors, or one over a pipe in
+    /// memory for a test. The first address is only a name then, and the origin of the URIs
+    /// that calls name; timeouts, windows and keepalive are the channel's own.
+    ///
+    /// Each stream is a call on a clone of it, those after a loss too: `tonic`'s channels
+    /// connect again by themselves.
+    ///
+    /// ```
+    /// use ackgate_client::Subscriber;
+    /// use tonic::{Request, Status, service::interceptor::InterceptedService};
+    /// use tonic::transport::Endpoint;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let channel = Endpoint::from_static("http://gateway.internal:7654").connect_lazy();
+    /// let traced = InterceptedService::new(channel, |mut request: Request<()>| {
+    ///     let tenant = "blue".parse().map_err(|_| Status::internal("no tenant"))?;
+    ///     request.metadata_mut().insert("x-tenant", tenant);
+    ///     Ok::<_, Status>(request)
+    /// });
+    /// let orders = Subscriber::builder("http://gateway.internal:7654", "orders").channel(traced);
+    /// # let _ = orders;
+    /// # }
+    /// ```
+    pub fn channel<S, B>(mut self, channel: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<StdError>,
+        S::Future: Send + 'static,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError>,
+    {
+        self.channel = Some(Injected(boxed(channel)));
+        self
+    }
+
     /// Tells `observer` what happens to the streams, as it happens. It is called between
     /// messages, so it must be quick and never wait.
     pub fn observe(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
@@ -281,11 +336,12 @@ impl Builder {
     /// if trying again would not help, and [`Error::GaveUp`] after
     /// [`max_retries`](Self::max_retries).
     pub async fn connect(self) -> Result<Subscriber, Error> {
-        let (endpoint, token) = (self.checked()?, Token::new(self.token.as_ref())?);
-        Subscriber::start(self, endpoint, token).await
+        let dialer = self.checked()?;
+        Subscriber::start(self, dialer).await
     }
 
-    pub(crate) fn open(&self) -> v1::Open {
+    /// `Open` with this much credit.
+    pub(crate) fn open(&self, records: u32, bytes: u64) -> v1::Open {
         let options = self.options.as_ref().map(SubscriptionOptions::wire);
         let (subscription, ad_hoc, expect) = match &self.source {
             Source::Named(name) => (name.clone(), None, options),
@@ -306,10 +362,7 @@ impl Builder {
         v1::Open {
             subscription,
             subscriber_id: self.subscriber_id.clone(),
-            credit: Some(v1::Credit {
-                records: self.credit_records,
-                bytes: self.credit_bytes,
-            }),
+            credit: Some(v1::Credit { records, bytes }),
             max_message_bytes: self.max_message_bytes,
             confirm: match self.confirm {
                 Confirm::Problems => v1::Confirm::Unspecified,

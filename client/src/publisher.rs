@@ -1,14 +1,17 @@
 //! [`Publisher`]: writes records and tells of each what became of it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use tokio::{
     sync::{Mutex, oneshot},
     time,
 };
-use tonic::transport::Endpoint;
 
-use crate::{Error, token::Token};
+use crate::{Addresses, Error, dial::Dialer};
 
 mod encode;
 mod ledger;
@@ -105,25 +108,25 @@ impl fmt::Display for PublishStats {
 }
 
 impl Publisher {
-    /// Begins to describe a publisher at the gateway `address`, a URI such as
-    /// `http://127.0.0.1:7654`.
-    pub fn builder(address: impl Into<String>) -> PublisherBuilder {
-        PublisherBuilder::new(address.into())
+    /// Begins to describe a publisher at the gateways of `addresses`: `HOST:PORT`, a URI such
+    /// as `http://127.0.0.1:7654`, or several of either.
+    ///
+    /// It has a stream to one gateway at a time, so that records stay in order. When that one
+    /// is lost or stops, the next one follows: of the addresses, and of those that their
+    /// names resolve to.
+    pub fn builder(addresses: impl Into<Addresses>) -> PublisherBuilder {
+        PublisherBuilder::new(addresses.into())
     }
 
     /// Connects with default options; see [`PublisherBuilder::connect`].
     ///
     /// # Errors
     /// As [`PublisherBuilder::connect`].
-    pub async fn connect(address: impl Into<String>) -> Result<Self, Error> {
-        Self::builder(address).connect().await
+    pub async fn connect(addresses: impl Into<Addresses>) -> Result<Self, Error> {
+        Self::builder(addresses).connect().await
     }
 
-    async fn start(
-        options: PublisherBuilder,
-        endpoint: Endpoint,
-        token: Token,
-    ) -> Result<Self, Error> {
+    async fn start(options: PublisherBuilder, dialer: Dialer) -> Result<Self, Error> {
         let ledger = Arc::new(Ledger::new(options.in_flight(), options.linger_time()));
         // Dropped if nobody waits for `connect` any more, which ends the task.
         let publisher = Self {
@@ -132,8 +135,8 @@ impl Publisher {
         };
         let context = Context {
             options,
-            endpoint,
-            token,
+            dialer,
+            turn: AtomicUsize::new(0),
             ledger,
         };
         let (tell, opened) = oneshot::channel();

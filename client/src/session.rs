@@ -1,8 +1,11 @@
 //! One session: connects, opens the stream, and reads it to its end.
 //!
-//! Boundary: knows nothing of earlier or later sessions; `reconnect` does.
+//! Boundary: knows nothing of earlier or later sessions; `link` does.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use ackgate_proto::v1;
 use futures::future;
@@ -12,18 +15,18 @@ use tokio::{
     time::{self, Instant},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming, transport::Endpoint};
+use tonic::{Status, Streaming};
 use v1::{gateway_service_client::GatewayServiceClient, subscribe_response::Response};
 
 use crate::{
     Batch, Error, Order, Problem, ProblemKind,
     event::{DrainReason, Event},
     lane_event,
-    options::{Builder, Confirm},
-    settler::{Given, Settler},
-    stats::{Counters, add},
-    subscriber::Current,
-    token::Token,
+    link::Link,
+    options::Confirm,
+    roll::Leg,
+    settler::Given,
+    stats::add,
     writer,
 };
 
@@ -33,77 +36,58 @@ const OUTBOX: usize = 8;
 /// How long the writing half may take to notice that the session is over.
 const WRITER_GRACE: Duration = Duration::from_secs(1);
 
-/// What sessions of one subscriber share.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) options: Builder,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) token: Token,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) current: Arc<Current>,
-    /// What is in hand, over all sessions.
-    pub(crate) settler: Arc<Settler>,
-    /// Where batches go; bounded, the reader waits.
-    pub(crate) queue: mpsc::Sender<Result<Batch, Error>>,
-    /// True, or without a sender: say goodbye and stop.
-    pub(crate) closing: watch::Receiver<bool>,
-}
-
 /// How a session ended.
-#[derive(Debug)]
 pub(crate) enum End {
     /// The subscriber said goodbye, or there is nothing left for it.
     Closed(Result<(), Error>),
-    /// The gateway drained it, and everything was answered.
+    /// The gateway asked to leave. What is in hand is still answered here.
+    Leaves(Box<Session>),
+    /// The gateway asked to leave, and everything was answered.
     Drained,
     /// Anything else. `useful`: records came, or it lasted.
     Failed { error: Error, useful: bool },
 }
 
 /// An open stream.
-struct Session<'a> {
-    context: &'a Context,
+pub(crate) struct Session {
+    link: Arc<Link>,
+    leg: Arc<Leg>,
     /// The settler's number of it.
     number: u64,
     stream: Streaming<v1::SubscribeResponse>,
+    writing: JoinHandle<()>,
     /// Longest silence; `None`: no limit.
     silence: Option<Duration>,
     /// Until when the end of the stream is awaited after the goodbye.
     closing_until: Option<Instant>,
     draining: bool,
+    begun: Instant,
     useful: bool,
 }
 
-/// Runs one session from connecting to its end; `opened` is called in between.
-pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
-    let mut closing = context.closing.clone();
-    let (mut stream, requests) = tokio::select! {
-        () = closed(&mut closing) => return End::Closed(Ok(())),
-        result = connect(context) => match result {
-            Ok(open) => open,
-            Err(error) => return End::Failed { error, useful: false },
-        },
-    };
-    let mut opened_as = tokio::select! {
-        () = closed(&mut closing) => return End::Closed(Ok(())),
-        result = first(context, &mut stream) => match result {
-            Ok(opened) => opened,
-            Err(error) => return End::Failed { error, useful: false },
-        },
-    };
-    let settings = opened_as.settings.take().unwrap_or_default();
-    let settler = &context.settler;
-    let resumed = kept(&opened_as);
-    let number = settler.begin(opened_as.resumed, given(&settings));
-    context.current.begin(settler);
-    add(&context.counters.sessions, 1);
-    opened();
-    context.counters.tell(&Event::Opened {
-        gateway: &context.options.address,
-        session: &opened_as.session,
-        subscriber_id: &opened_as.subscriber_id,
+/// Opens a session of a leg. One that leaves takes no records.
+pub(crate) async fn open(link: &Arc<Link>, leg: &Arc<Leg>) -> Result<Box<Session>, Error> {
+    let shared = &link.shared;
+    let (mut stream, requests) = connect(link, leg).await?;
+    let mut opened = first(link, &mut stream).await?;
+    let settings = opened.settings.take().unwrap_or_default();
+    shared.roll.opened(leg, &opened);
+    let resumed = kept(&opened);
+    let resumption = std::mem::take(&mut opened.resumed);
+    let number = leg.settler.begin(resumption, given(&settings));
+    if !link.begun.swap(true, Relaxed) {
+        add(&shared.counters.firsts, 1);
+    }
+    add(&shared.counters.sessions, 1);
+    shared.counters.tell(&Event::Opened {
+        gateway: &leg.gateway,
+        session: &opened.session,
+        subscriber_id: &opened.subscriber_id,
         resumed,
     });
+    if leg.is_leaving() {
+        leg.settler.drain();
+    }
     let max_verdicts = usize::try_from(settings.max_verdicts).unwrap_or(writer::MAX_VERDICTS);
     let terms = writer::Terms {
         session: number,
@@ -112,33 +96,22 @@ pub(crate) async fn run(context: &Context, opened: impl FnOnce()) -> End {
         } else {
             max_verdicts
         },
-        close_timeout: context.options.close_timeout,
+        close_timeout: shared.options.close_timeout,
         beat: settings.lease_beat.and_then(interval),
     };
-    let writing = tokio::spawn(writer::write(Arc::clone(settler), requests, terms));
-    let session = Session {
-        context,
+    let settler = Arc::clone(&leg.settler);
+    Ok(Box::new(Session {
+        link: Arc::clone(link),
+        leg: Arc::clone(leg),
         number,
         stream,
+        writing: tokio::spawn(writer::write(settler, requests, terms)),
         silence: settings.ping_interval.and_then(silence),
         closing_until: None,
-        draining: false,
+        draining: leg.is_leaving(),
+        begun: Instant::now(),
         useful: false,
-    };
-    let end = session.read(&mut closing).await;
-    let broken = match &end {
-        End::Failed { error, .. } => error.is_retryable() && context.current.is_resumable(),
-        End::Closed(_) | End::Drained => false,
-    };
-    if !broken {
-        context.current.forget();
-    }
-    settler.end(broken);
-    if let Some(waits) = settler.waits() {
-        waits.end();
-    }
-    finish(writing).await;
-    end
+    }))
 }
 
 /// How many runs the gateway kept.
@@ -166,14 +139,14 @@ type Open = (
     mpsc::Sender<v1::SubscribeRequest>,
 );
 
-async fn connect(context: &Context) -> Result<Open, Error> {
-    let options = &context.options;
-    let unreachable = |error| Error::unreachable(&options.address, &error);
-    let channel = context.endpoint.connect().await.map_err(unreachable)?;
+async fn connect(link: &Link, leg: &Leg) -> Result<Open, Error> {
+    let options = &link.shared.options;
+    let (channel, uri) = link.shared.dialer.dial(&link.target).await?;
     let limit = usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX);
-    let mut client = GatewayServiceClient::new(channel).max_decoding_message_size(limit);
+    let mut client =
+        GatewayServiceClient::with_origin(channel, uri).max_decoding_message_size(limit);
     let (requests, outbox) = mpsc::channel(OUTBOX);
-    let open = v1::subscribe_request::Request::Open(open(context));
+    let open = v1::subscribe_request::Request::Open(opening(link, leg));
     // `Open` is on its way before the headers are awaited: some gateways and
     // proxies send none before they have it.
     requests
@@ -182,7 +155,7 @@ async fn connect(context: &Context) -> Result<Open, Error> {
         })
         .await
         .map_err(|_| Error::Ended)?;
-    let call = client.subscribe(context.token.on(ReceiverStream::new(outbox)));
+    let call = client.subscribe(link.shared.dialer.token().on(ReceiverStream::new(outbox)));
     let timeout = options.open_timeout;
     let response = time::timeout(timeout, call)
         .await
@@ -190,12 +163,16 @@ async fn connect(context: &Context) -> Result<Open, Error> {
     Ok((response.into_inner(), requests))
 }
 
-/// What to begin with: anew, or where the last session broke.
-fn open(context: &Context) -> v1::Open {
-    let mut open = context.options.open();
-    open.takeover = context.options.takeover && !context.current.has_begun();
-    if let Some((subscriber_id, token)) = context.current.resume() {
-        let held = context.settler.manifest();
+/// What to begin with: anew, or where the leg's last session broke.
+fn opening(link: &Link, leg: &Leg) -> v1::Open {
+    let (records, bytes) = match leg.is_leaving() {
+        true => (0, 0),
+        false => link.shared.roll.share(),
+    };
+    let mut open = link.shared.options.open(records, bytes);
+    open.takeover = link.shared.options.takeover && !link.begun.load(Relaxed);
+    if let Some((subscriber_id, token)) = leg.resume() {
+        let held = leg.settler.manifest();
         open.subscriber_id = subscriber_id;
         open.resume = Some(v1::Resume { token, held });
     }
@@ -203,10 +180,11 @@ fn open(context: &Context) -> v1::Open {
 }
 
 async fn first(
-    context: &Context,
+    link: &Link,
     stream: &mut Streaming<v1::SubscribeResponse>,
 ) -> Result<v1::Opened, Error> {
-    let timeout = context.options.open_timeout;
+    let options = &link.shared.options;
+    let timeout = options.open_timeout;
     let message = time::timeout(timeout, stream.message())
         .await
         .map_err(|_| Error::NotOpened(timeout))??
@@ -217,10 +195,10 @@ async fn first(
     tracing::info!(
         session = opened.session,
         subscriber = opened.subscriber_id,
-        subscription = context.options.source.name(),
+        subscription = options.source.name(),
+        gateway = link.name,
         "subscribed"
     );
-    context.current.opened(&opened);
     Ok(opened)
 }
 
@@ -234,15 +212,54 @@ fn interval(duration: prost_types::Duration) -> Option<Duration> {
     Duration::try_from(duration).ok().filter(|it| !it.is_zero())
 }
 
-async fn finish(mut writing: JoinHandle<()>) {
-    if time::timeout(WRITER_GRACE, &mut writing).await.is_err() {
+async fn finish(writing: &mut JoinHandle<()>) {
+    if time::timeout(WRITER_GRACE, &mut *writing).await.is_err() {
         writing.abort();
     }
 }
 
-impl Session<'_> {
-    async fn read(mut self, closing: &mut watch::Receiver<bool>) -> End {
-        let begun = Instant::now();
+impl Session {
+    /// Reads to the end of the stream, or until the gateway asks to leave.
+    pub(crate) async fn carry(mut self: Box<Self>) -> End {
+        match self.read(true).await {
+            Some(end) => self.over(end).await,
+            None => {
+                self.leg.set_leaving(true);
+                self.leg.settler.drain();
+                End::Leaves(self)
+            }
+        }
+    }
+
+    /// Reads to the end of the stream, asked to leave or not.
+    pub(crate) async fn finish(mut self: Box<Self>) -> End {
+        match self.read(false).await {
+            Some(end) => self.over(end).await,
+            None => End::Drained,
+        }
+    }
+
+    async fn over(mut self: Box<Self>, end: End) -> End {
+        let broken = match &end {
+            End::Failed { error, .. } => error.is_retryable() && self.leg.resume().is_some(),
+            End::Closed(_) | End::Drained | End::Leaves(_) => false,
+        };
+        if !broken {
+            self.leg.forget();
+        }
+        let settler = &self.leg.settler;
+        settler.end(broken);
+        if let Some(waits) = settler.waits() {
+            waits.end();
+        }
+        finish(&mut self.writing).await;
+        end
+    }
+
+    /// `None`: the gateway asks to leave, and `leaves` says that the caller sees to it.
+    async fn read(&mut self, leaves: bool) -> Option<End> {
+        let mut closing = self.link.shared.closing.clone();
+        let closing = &mut closing;
         loop {
             let message = tokio::select! {
                 () = closed(closing), if self.closing_until.is_none() => {
@@ -253,20 +270,28 @@ impl Session<'_> {
             };
             let response = match message {
                 Next::Message(message) => message.response,
-                Next::Silent(silence) => return self.end(Error::Silent(silence), begun),
+                Next::Silent(silence) => return Some(self.end(Error::Silent(silence))),
                 Next::Overdue => {
-                    let timeout = self.context.options.close_timeout;
-                    return End::Closed(Err(Error::NotClosed(timeout)));
+                    let timeout = self.link.shared.options.close_timeout;
+                    return Some(End::Closed(Err(Error::NotClosed(timeout))));
                 }
-                Next::Failed(status) => return self.end(Error::from(status), begun),
-                Next::End if self.closing_until.is_some() => return End::Closed(Ok(())),
-                Next::End if self.draining => return End::Drained,
+                Next::Failed(status) => return Some(self.end(Error::from(status))),
+                Next::End if self.closing_until.is_some() => return Some(End::Closed(Ok(()))),
+                Next::End if self.draining => return Some(End::Drained),
                 // With OK, and only so: an end without a status is an error.
-                Next::End if self.context.options.until_drained => return End::Closed(Ok(())),
-                Next::End => return self.end(Error::Ended, begun),
+                Next::End if self.link.shared.options.until_drained => {
+                    return Some(End::Closed(Ok(())));
+                }
+                Next::End => return Some(self.end(Error::Ended)),
             };
             match response {
                 Some(Response::Batch(batch)) => self.batch(batch, closing).await,
+                Some(Response::Drain(drain)) => {
+                    self.drain(&drain);
+                    if leaves && self.closing_until.is_none() {
+                        return None;
+                    }
+                }
                 Some(other) => self.note(other),
                 // A kind that this version does not know.
                 None => {}
@@ -277,10 +302,10 @@ impl Session<'_> {
     async fn batch(&mut self, batch: v1::Batch, closing: &mut watch::Receiver<bool>) {
         self.useful = true;
         let records = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
-        let counters = &self.context.counters;
+        let counters = &self.link.shared.counters;
         add(&counters.batches, 1);
         add(&counters.records, records);
-        let batch = Batch::new(Arc::clone(&self.context.settler), self.number, batch);
+        let batch = Batch::new(Arc::clone(&self.leg.settler), self.number, batch);
         if self.closing_until.is_some() {
             return batch.discard();
         }
@@ -288,7 +313,7 @@ impl Session<'_> {
         // credit was raised; HTTP/2 then holds the gateway back.
         tokio::select! {
             biased;
-            permit = self.context.queue.reserve() => match permit {
+            permit = self.link.shared.queue.reserve() => match permit {
                 Ok(permit) => permit.send(Ok(batch)),
                 // The subscriber has been dropped; the wish to close follows.
                 Err(_) => batch.discard(),
@@ -305,34 +330,35 @@ impl Session<'_> {
                 if event.kind() == v1::LaneEventKind::Rewound
                     && let Some(first) = event.first_offset
                 {
-                    self.context.settler.void(event.lane, first);
+                    self.leg.settler.void(event.lane, first);
                 }
             }
-            Response::Drain(drain) => {
-                self.context.counters.tell(&Event::Drain {
-                    gateway: &self.context.options.address,
-                    reason: DrainReason::of(&drain),
-                    deadline: drain.deadline.and_then(|it| it.try_into().ok()),
-                });
-                tracing::info!(deadline = ?drain.deadline, "gateway drains");
-                self.draining = true;
-                self.context.settler.drain();
-            }
             // `Opened` comes first and once; batches are handled elsewhere.
-            Response::Ping(_) | Response::Opened(_) | Response::Batch(_) => {}
+            Response::Ping(_) | Response::Opened(_) | Response::Batch(_) | Response::Drain(_) => {}
         }
     }
 
+    fn drain(&mut self, drain: &v1::Drain) {
+        tracing::info!(deadline = ?drain.deadline, gateway = self.leg.gateway, "gateway drains");
+        self.link.shared.counters.tell(&Event::Drain {
+            gateway: &self.leg.gateway,
+            reason: DrainReason::of(drain),
+            deadline: drain.deadline.and_then(|it| it.try_into().ok()),
+        });
+        self.draining = true;
+        self.leg.settler.drain();
+    }
+
     fn settled(&self, settled: v1::Settled) {
-        let counters = &self.context.counters;
-        let confirms = match self.context.options.confirm {
+        let counters = &self.link.shared.counters;
+        let confirms = match self.link.shared.options.confirm {
             Confirm::Problems => false,
             Confirm::Applied | Confirm::Durable => true,
         };
         if settled.answers.is_empty() && confirms {
             add(&counters.confirmed, 1);
         }
-        let waits = self.context.settler.waits();
+        let waits = self.leg.settler.waits();
         for answer in settled.answers {
             if let Some(waits) = waits {
                 let at = (answer.lane, answer.first_offset, answer.last_offset);
@@ -346,7 +372,7 @@ impl Session<'_> {
                 kind: ProblemKind::from(answer.result),
                 detail: answer.detail,
             };
-            self.context.settler.name_lane(answer.lane, &mut problem);
+            self.leg.settler.name_lane(answer.lane, &mut problem);
             tracing::debug!(?problem, "verdict changed nothing");
             counters.problem(problem);
         }
@@ -356,15 +382,15 @@ impl Session<'_> {
     }
 
     fn begin_close(&mut self) {
-        self.context.settler.close();
-        self.closing_until = Some(Instant::now() + self.context.options.close_timeout);
+        self.leg.settler.close();
+        self.closing_until = Some(Instant::now() + self.link.shared.options.close_timeout);
     }
 
-    fn end(&self, error: Error, begun: Instant) -> End {
+    fn end(&self, error: Error) -> End {
         if self.closing_until.is_some() {
             return End::Closed(Err(error));
         }
-        let lasted = begun.elapsed() > self.context.options.retry.max;
+        let lasted = self.begun.elapsed() > self.link.shared.options.retry.max;
         End::Failed {
             error,
             useful: self.useful || lasted,

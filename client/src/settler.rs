@@ -320,6 +320,11 @@ impl Settler {
         self.wake.notify_one();
     }
 
+    /// How many records are handed over and not answered.
+    pub(crate) fn out(&self) -> u64 {
+        self.lock().out
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -38,7 +38,7 @@ pub struct Stats {
     /// Records that were received but not handed to the program, because their
     /// session ended or the subscriber was closed.
     pub discarded: u64,
-    /// Sessions opened after the first one.
+    /// Sessions opened after the first one of their gateway.
     pub reconnects: u64,
     /// Verdict messages that the gateway confirmed as applied, or durable, in full.
     pub confirmed: u64,
@@ -145,6 +145,8 @@ pub(crate) struct Counters {
     pub(crate) stale_answers: AtomicU64,
     pub(crate) discarded: AtomicU64,
     pub(crate) sessions: AtomicU64,
+    /// Those that were the first of their gateway.
+    pub(crate) firsts: AtomicU64,
     pub(crate) confirmed: AtomicU64,
     by_kind: [AtomicU64; ProblemKind::ALL.len()],
     dropped: AtomicU64,
@@ -199,7 +201,7 @@ impl Counters {
             released: read(&self.released),
             stale_answers: read(&self.stale_answers),
             discarded: read(&self.discarded),
-            reconnects: read(&self.sessions).saturating_sub(1),
+            reconnects: read(&self.sessions).saturating_sub(read(&self.firsts)),
             confirmed: read(&self.confirmed),
             problems: self.by_kind.each_ref().map(read),
             problems_dropped: read(&self.dropped),

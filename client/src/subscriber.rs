@@ -1,24 +1,23 @@
 //! [`Subscriber`]: the stream of deliveries.
 
 use std::{
+    collections::VecDeque,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context as TaskContext, Poll, ready},
     time::Duration,
 };
 
-use ackgate_proto::v1;
 use futures::{Stream, future};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     task::JoinHandle,
     time,
 };
-use tonic::transport::Endpoint;
 
 use crate::{
-    Batch, Builder, Confirm, Delivery, Error, Order, Problem, Stats, options::Source, reconnect,
-    session::Context, settler::Settler, stats::Counters, token::Token,
+    Addresses, Batch, Builder, Delivery, Error, Order, Problem, Stats, dial::Dialer, hub,
+    link::Shared, options::Source, roll::Roll, stats::Counters,
 };
 
 /// Time that the reader has beyond the close timeout to come to an end.
@@ -40,37 +39,43 @@ pub struct Subscriber {
     queue: mpsc::Receiver<Result<Batch, Error>>,
     /// What is left of the batch that the stream is in.
     batch: Option<Batch>,
+    /// What lost streams brought and nobody has taken: whether it still counts is not known
+    /// yet. Within the credit, as all that is out.
+    aside: VecDeque<Batch>,
     closing: watch::Sender<bool>,
     counters: Arc<Counters>,
-    current: Arc<Current>,
+    roll: Arc<Roll>,
     close_timeout: Duration,
 }
 
-/// The session of the moment.
-#[derive(Debug, Default)]
-pub(crate) struct Current(Mutex<CurrentState>);
-
-#[derive(Debug, Default)]
-struct CurrentState {
-    settler: Option<Arc<Settler>>,
-    session: String,
-    subscriber_id: String,
-    /// With what to go on after this session; empty: it cannot be.
-    token: String,
-}
-
 impl Subscriber {
-    /// Begins to describe a subscriber of `subscription` at the gateway `address`,
-    /// a URI such as `http://127.0.0.1:7654`.
-    pub fn builder(address: impl Into<String>, subscription: impl Into<String>) -> Builder {
-        Builder::new(address.into(), Source::Named(subscription.into()))
+    /// Begins to describe a subscriber of `subscription` at the gateways of `addresses`:
+    /// `HOST:PORT`, a URI such as `http://127.0.0.1:7654`, or several of either.
+    ///
+    /// A name that resolves to several addresses is several gateways. The subscriber has a
+    /// stream to each gateway there is, and what they bring is one stream. Names are looked
+    /// up again every 30 s and when a stream is lost: gateways that are new are attached to,
+    /// and one that is gone is let go once its stream is lost.
+    ///
+    /// ```no_run
+    /// # use ackgate_client::{Error, Subscriber};
+    /// # async fn example() -> Result<(), Error> {
+    /// let addresses = ["gateway-0.internal:7654", "gateway-1.internal:7654"];
+    /// let orders = Subscriber::builder(addresses, "orders").connect().await?;
+    /// // A name of a headless service, of as many gateways as it has.
+    /// let payments = Subscriber::connect("http://gateways.internal:7654", "payments").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(addresses: impl Into<Addresses>, subscription: impl Into<String>) -> Builder {
+        Builder::new(addresses.into(), Source::Named(subscription.into()))
     }
 
     /// Begins to describe a subscriber of `topics` on the gateway's `cluster` with the
     /// consumer group `group`, where the gateway's configuration allows it. Subscribers
     /// with the same cluster, group and set of topics share them, whatever the order.
     pub fn ad_hoc(
-        address: impl Into<String>,
+        addresses: impl Into<Addresses>,
         cluster: impl Into<String>,
         topics: impl IntoIterator<Item = impl Into<String>>,
         group: impl Into<String>,
@@ -80,7 +85,7 @@ impl Subscriber {
             topics: topics.into_iter().map(Into::into).collect(),
             group: group.into(),
         };
-        Builder::new(address.into(), source)
+        Builder::new(addresses.into(), source)
     }
 
     /// Subscribes with default options; see [`Builder::connect`].
@@ -88,50 +93,41 @@ impl Subscriber {
     /// # Errors
     /// As [`Builder::connect`].
     pub async fn connect(
-        address: impl Into<String>,
+        addresses: impl Into<Addresses>,
         subscription: impl Into<String>,
     ) -> Result<Self, Error> {
-        Self::builder(address, subscription).connect().await
+        Self::builder(addresses, subscription).connect().await
     }
 
-    pub(crate) async fn start(
-        options: Builder,
-        endpoint: Endpoint,
-        token: Token,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn start(options: Builder, dialer: Dialer) -> Result<Self, Error> {
         let counters = Arc::new(Counters::new(options.observer.clone()));
-        let current = Arc::new(Current::default());
+        let roll = Arc::new(Roll::new(options.credit_records, options.credit_bytes));
         let close_timeout = options.close_timeout;
         // A batch has one record at least, so within the credit this never fills.
         let capacity = usize::try_from(options.credit_records).unwrap_or(usize::MAX);
         let (to_queue, queue) = mpsc::channel(capacity);
         let (closing, wish) = watch::channel(false);
-        let settler = Arc::new(Settler::new(
-            Arc::clone(&counters),
-            options.flush_interval,
-            options.flush_records,
-            options.confirm == Confirm::Durable,
-        ));
-        let context = Context {
+        let shared = Shared {
             options,
-            settler,
-            endpoint,
-            token,
+            dialer,
             counters: Arc::clone(&counters),
-            current: Arc::clone(&current),
+            roll: Arc::clone(&roll),
             queue: to_queue,
             closing: wish,
+            lost: Notify::new(),
+            opened: Notify::new(),
         };
         let (tell, ready) = oneshot::channel();
-        let driver = Some(tokio::spawn(reconnect::run(context, tell)));
+        let driver = Some(tokio::spawn(hub::run(shared, tell)));
         ready.await.map_err(|_| Error::Ended)??;
         Ok(Self {
             driver,
             queue,
             batch: None,
+            aside: VecDeque::new(),
             closing,
             counters,
-            current,
+            roll,
             close_timeout,
         })
     }
@@ -147,24 +143,33 @@ impl Subscriber {
         future::poll_fn(|cx| self.poll_batch(cx)).await.transpose()
     }
 
-    /// Replaces the credit; zero in either number pauses. What is already out
-    /// stays out. A later session begins with the builder's credit.
+    /// Replaces the credit, over all gateways as [`Builder::credit`] describes it; zero in
+    /// either number pauses. What is already out stays out.
     pub fn set_credit(&self, records: u32, bytes: u64) {
-        if let Some(settler) = &self.current.lock().settler {
-            settler.credit(records, bytes);
-        }
+        self.roll.grant(records, bytes);
     }
 
-    /// Returns the subscriber's name, given or made by the gateway.
+    /// Returns the subscriber's name, given or made by a gateway; the latest, if several
+    /// gateways each made one.
     #[must_use]
     pub fn subscriber_id(&self) -> String {
-        self.current.lock().subscriber_id.clone()
+        self.roll.subscriber_id()
     }
 
-    /// Returns the name of the latest session as the gateway's logs have it.
+    /// Returns the name of the latest session as its gateway's logs have it.
     #[must_use]
     pub fn session(&self) -> String {
-        self.current.lock().session.clone()
+        self.roll.session()
+    }
+
+    /// Returns the gateways that have an open stream now, as the builder was given them and
+    /// where their names were found.
+    #[must_use]
+    pub fn gateways(&self) -> Vec<String> {
+        let legs = self.roll.legs();
+        let open = legs.iter().filter(|leg| leg.settler.session() != 0);
+        let live = open.filter(|leg| !leg.is_leaving());
+        live.map(|leg| leg.gateway.clone()).collect()
     }
 
     /// Returns the counts so far.
@@ -209,22 +214,22 @@ impl Subscriber {
     }
 
     /// Moves the deadlines of everything in hand. Returns how soon to do so again; `None`
-    /// if the gateway has named no deadline.
+    /// if no gateway has named a deadline.
     pub(crate) fn keep_alive(&self) -> Option<Duration> {
-        let settler = self.current.lock().settler.clone();
-        settler?.extend_all()
+        let legs = self.roll.legs();
+        legs.iter().filter_map(|leg| leg.settler.extend_all()).min()
     }
 
-    /// How the subscription orders records, if the gateway said so.
+    /// How the subscription orders records, if a gateway said so.
     pub(crate) fn order(&self) -> Option<Order> {
-        self.current.lock().settler.as_ref()?.given().order
+        let legs = self.roll.legs();
+        legs.iter().find_map(|leg| leg.settler.given().order)
     }
 
     fn say_goodbye(&mut self) {
         self.queue.close();
-        if let Some(batch) = self.batch.take() {
-            batch.discard();
-        }
+        let taken = self.batch.take().into_iter();
+        taken.chain(self.aside.drain(..)).for_each(Batch::discard);
         while let Ok(item) = self.queue.try_recv() {
             if let Ok(batch) = item {
                 batch.discard();
@@ -234,27 +239,42 @@ impl Subscriber {
     }
 
     fn poll_batch(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Batch, Error>>> {
-        loop {
-            let mut batch = match self.batch.take() {
-                Some(batch) => batch,
-                None => match ready!(self.queue.poll_recv(cx)) {
-                    Some(Ok(batch)) => batch,
-                    Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                    None => return Poll::Ready(None),
-                },
-            };
-            // What a broken session brought counts only if the next one keeps it.
-            match batch.settler().poll_session(cx) {
-                Poll::Ready(session) => batch.keep(session),
-                Poll::Pending => {
-                    self.batch = Some(batch);
-                    return Poll::Pending;
-                }
-            }
-            if !batch.is_empty() {
-                return Poll::Ready(Some(Ok(batch.into_hand())));
+        if let Some(batch) = self.batch.take()
+            && let Some(batch) = self.known(batch, cx)
+        {
+            return Poll::Ready(Some(Ok(batch)));
+        }
+        for _ in 0..self.aside.len() {
+            if let Some(batch) = self.aside.pop_front()
+                && let Some(batch) = self.known(batch, cx)
+            {
+                return Poll::Ready(Some(Ok(batch)));
             }
         }
+        loop {
+            match ready!(self.queue.poll_recv(cx)) {
+                Some(Ok(batch)) => {
+                    if let Some(batch) = self.known(batch, cx) {
+                        return Poll::Ready(Some(Ok(batch)));
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// What of a batch still counts, if anything. While a broken stream may be gone on with
+    /// that is not known: others go before it.
+    fn known(&mut self, mut batch: Batch, cx: &TaskContext<'_>) -> Option<Batch> {
+        match batch.settler().poll_session(cx) {
+            Poll::Ready(session) => batch.keep(session),
+            Poll::Pending => {
+                self.aside.push_back(batch);
+                return None;
+            }
+        }
+        (!batch.is_empty()).then(|| batch.into_hand())
     }
 }
 
@@ -277,43 +297,5 @@ impl Stream for Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         self.say_goodbye();
-    }
-}
-
-impl Current {
-    pub(crate) fn begin(&self, settler: &Arc<Settler>) {
-        self.lock().settler = Some(Arc::clone(settler));
-    }
-
-    pub(crate) fn opened(&self, opened: &v1::Opened) {
-        let mut state = self.lock();
-        state.session.clone_from(&opened.session);
-        state.subscriber_id.clone_from(&opened.subscriber_id);
-        state.token.clone_from(&opened.resume_token);
-    }
-
-    /// The session of the moment is over for good: nothing goes on with it.
-    pub(crate) fn forget(&self) {
-        self.lock().token.clear();
-    }
-
-    /// Whether the session of the moment can be gone on with.
-    pub(crate) fn is_resumable(&self) -> bool {
-        !self.lock().token.is_empty()
-    }
-
-    /// Who goes on, and with which token: nobody, if there is nothing to go on with.
-    pub(crate) fn resume(&self) -> Option<(String, String)> {
-        let state = self.lock();
-        (!state.token.is_empty()).then(|| (state.subscriber_id.clone(), state.token.clone()))
-    }
-
-    /// Whether there has been a session.
-    pub(crate) fn has_begun(&self) -> bool {
-        !self.lock().session.is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CurrentState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -56,11 +56,13 @@ mod reflection;
 mod rolling;
 mod secure;
 mod sessions;
+mod several;
 mod shutdown;
 mod tools;
 mod transport;
 mod verdicts;
 mod web;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -94,6 +96,8 @@ fn main() -> ExitCode {
         pull::cases(),
         answers::cases(),
         sessions::cases(),
+        several::cases(),
+        worker::cases(),
         verdicts::cases(),
         shutdown::cases(),
         config::cases(),

@@ -33,7 +33,7 @@ _JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar")
 ALL = [
     Language("python", "python", _PYTHON),
     Language("asyncio", "python", (*_PYTHON, "--asyncio")),
-    Language("node", "node", ("node", f"{EXAMPLES}/node/conformance.js")),
+    Language("node", "node", ("node", f"{EXAMPLES}/node/dist/conformance.js")),
     Language("go", "go", (f"{EXAMPLES}/go/bin/conformance",)),
     Language("java", "java", (*_JAVA, f"{EXAMPLES}/java/target/conformance.jar")),
     Language("rust", None, ()),

@@ -69,8 +69,9 @@ type Trace struct {
 	Opened func(session, subscriberID string, kept int)
 	// Disconnected: the stream was lost, or could not be opened, and is tried again in a while.
 	Disconnected func(err *Error, retryIn time.Duration)
-	// Drained: the gateway ends the stream soon; the subscriber finishes what it has and
-	// connects again.
+	// Drained: the gateway ends the stream soon, as it stops (GATEWAY_STOPS) or as the
+	// connection is old (CONNECTION_AGE); the subscriber finishes what it has and connects
+	// again.
 	Drained func(reason string)
 	// Problem: a verdict changed nothing.
 	Problem func(Problem)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -221,15 +220,15 @@ func positive(d *durationpb.Duration) time.Duration {
 	return max(d.AsDuration(), 0)
 }
 
-// drainReason returns why the gateway ends the stream; empty if it does not say.
+// drainReason returns why the gateway ends the stream; empty if it does not say, or if this
+// version does not know.
 func drainReason(drain *v1.Drain) string {
-	field := drain.ProtoReflect().Descriptor().Fields().ByName("reason")
-	if field == nil {
+	switch drain.GetReason() {
+	case v1.DrainReason_DRAIN_REASON_GATEWAY_STOPS:
+		return "GATEWAY_STOPS"
+	case v1.DrainReason_DRAIN_REASON_CONNECTION_AGE:
+		return "CONNECTION_AGE"
+	default:
 		return ""
 	}
-	value := field.Enum().Values().ByNumber(drain.ProtoReflect().Get(field).Enum())
-	if value == nil || value.Number() == 0 {
-		return ""
-	}
-	return strings.TrimPrefix(string(value.Name()), "DRAIN_REASON_")
 }

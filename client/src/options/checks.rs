@@ -1,4 +1,4 @@
-//! Options within their ranges become an endpoint to connect to.
+//! Options within their ranges become what calls the gateways.
 
 use std::time::Duration;
 
@@ -9,18 +9,23 @@ use tonic::{
 
 use super::{Builder, HOUR, Source};
 use crate::{
-    Error,
+    Addresses, Error,
+    dial::{Dialer, Injected},
     tls::{self, Tls},
+    token::{Secret, Token},
 };
 
 const GIB: u64 = 1 << 30;
+
+/// Most addresses of gateways.
+const MOST_ADDRESSES: usize = 64;
 
 /// Largest HTTP/2 DATA frame accepted: fewer frames for a batch of 100 KiB or more.
 const MAX_FRAME_BYTES: u32 = 256 * 1024;
 
 impl Builder {
     /// What to connect to, if every option is within its range.
-    pub(super) fn checked(&self) -> Result<Endpoint, Error> {
+    pub(crate) fn checked(&self) -> Result<Dialer, Error> {
         self.source.check()?;
         check(
             self.subscriber_id.len() <= 256 && !self.subscriber_id.chars().any(char::is_control),
@@ -53,18 +58,40 @@ impl Builder {
             "the first delay must be above 0 and not above the longest",
         )?;
         check(self.flush_records > 0, "flush", "1 record or more")?;
-        endpoint(
-            &self.address,
+        let windows = (self.stream_window, self.connection_window);
+        let keepalive = (self.keepalive_interval, self.keepalive_timeout);
+        dialer(
+            &self.addresses,
+            self.channel.clone(),
+            self.token.as_ref(),
             self.open_timeout,
-            (self.stream_window, self.connection_window),
-            (self.keepalive_interval, self.keepalive_timeout),
-            self.tls.as_ref(),
+            |it| endpoint(it, self.open_timeout, windows, keepalive, self.tls.as_ref()),
         )
     }
 }
 
+/// What calls the gateways of `addresses`, each with an endpoint of its own.
+pub(crate) fn dialer(
+    addresses: &Addresses,
+    channel: Option<Injected>,
+    token: Option<&Secret>,
+    timeout: Duration,
+    endpoint: impl Fn(&str) -> Result<Endpoint, Error>,
+) -> Result<Dialer, Error> {
+    let named = addresses
+        .iter()
+        .map(|it| Ok((it.to_owned(), endpoint(it)?)));
+    let endpoints = named.collect::<Result<Vec<_>, Error>>()?;
+    check(
+        (1..=MOST_ADDRESSES).contains(&endpoints.len()),
+        "address",
+        "1 to 64 addresses",
+    )?;
+    Ok(Dialer::new(endpoints, channel, Token::new(token)?, timeout))
+}
+
 /// What to connect to, with the windows of stream and connection in bytes, and how often
-/// and how long to probe a quiet connection. TCP and TLS may each take `connect_timeout`. `connect_timeout` is for TCP and again for TLS.
+/// and how long to probe a quiet connection. TCP and TLS may each take `connect_timeout`.
 pub(crate) fn endpoint(
     address: &str,
     connect_timeout: Duration,

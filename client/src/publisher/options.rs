@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use ackgate_proto::v1;
-use tonic::transport::Endpoint;
+use tonic::{
+    body::Body,
+    codegen::{Body as HttpBody, Bytes, Service, StdError, http},
+};
 
 use super::{Publisher, ledger::Amount};
 use crate::{
-    Error,
-    options::{check, endpoint, wire_duration},
+    Addresses, Error,
+    dial::{Dialer, Injected, boxed},
+    options::{check, dialer, endpoint, wire_duration},
     tls::Tls,
-    token::{Secret, Token},
+    token::Secret,
     tries::Retry,
 };
 
@@ -41,7 +45,8 @@ pub enum Acks {
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct PublisherBuilder {
-    address: String,
+    addresses: Addresses,
+    channel: Option<Injected>,
     tls: Option<Tls>,
     token: Option<Secret>,
     cluster: String,
@@ -58,9 +63,10 @@ pub struct PublisherBuilder {
 }
 
 impl PublisherBuilder {
-    pub(super) fn new(address: String) -> Self {
+    pub(super) fn new(addresses: Addresses) -> Self {
         Self {
-            address,
+            addresses,
+            channel: None,
             tls: None,
             token: None,
             cluster: String::new(),
@@ -190,6 +196,24 @@ impl PublisherBuilder {
         self
     }
 
+    /// Goes through `channel` instead of connections of its own; see
+    /// [`Builder::channel`](crate::Builder::channel).
+    pub fn channel<S, B>(mut self, channel: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<StdError>,
+        S::Future: Send + 'static,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError>,
+    {
+        self.channel = Some(Injected(boxed(channel)));
+        self
+    }
+
     /// Connects and waits until the gateway has opened the stream, retrying with backoff
     /// as later reconnects do.
     ///
@@ -198,11 +222,11 @@ impl PublisherBuilder {
     /// trying again would not help, and [`Error::GaveUp`] after
     /// [`max_retries`](Self::max_retries).
     pub async fn connect(self) -> Result<Publisher, Error> {
-        let (endpoint, token) = (self.checked()?, Token::new(self.token.as_ref())?);
-        Publisher::start(self, endpoint, token).await
+        let dialer = self.checked()?;
+        Publisher::start(self, dialer).await
     }
 
-    fn checked(&self) -> Result<Endpoint, Error> {
+    fn checked(&self) -> Result<Dialer, Error> {
         check(
             self.timeout.is_none_or(|it| TIMEOUTS.contains(&it)),
             "timeout",
@@ -226,12 +250,14 @@ impl PublisherBuilder {
             "backoff",
             "the first delay must be above 0 and not above the longest",
         )?;
-        endpoint(
-            &self.address,
-            self.open_timeout,
-            self.windows,
-            self.keepalive,
-            self.tls.as_ref(),
+        let (timeout, tls) = (self.open_timeout, self.tls.as_ref());
+        let token = self.token.as_ref();
+        dialer(
+            &self.addresses,
+            self.channel.clone(),
+            token,
+            timeout,
+            |it| endpoint(it, timeout, self.windows, self.keepalive, tls),
         )
     }
 
@@ -248,10 +274,6 @@ impl PublisherBuilder {
             idempotence: self.idempotence,
             timeout: self.timeout.map(wire_duration),
         }
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.address
     }
 
     pub(super) const fn in_flight(&self) -> Amount {

@@ -21,7 +21,7 @@ use bytes::Bytes;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "nothing is written before it is sent"]
-pub struct Outgoing(pub(super) v1::OutgoingRecord);
+pub struct Outgoing(pub(crate) v1::OutgoingRecord);
 
 impl Outgoing {
     /// A record with this value, as it is, and no key.

@@ -4,7 +4,13 @@
 //! Boundary: knows nothing of earlier or later streams; `run` does. Both halves are one
 //! task, which never waits for room in one half while the other has something for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use ackgate_proto::v1;
 use futures::future;
@@ -13,7 +19,7 @@ use tokio::{
     time::{self, Instant},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Streaming, transport::Endpoint};
+use tonic::Streaming;
 use v1::{
     gateway_service_client::GatewayServiceClient, publish_request::Request,
     publish_response::Response,
@@ -23,7 +29,7 @@ use super::{
     ledger::{Ledger, Ready},
     options::PublisherBuilder,
 };
-use crate::{Error, options::wire_duration, token::Token};
+use crate::{Error, dial::Dialer, options::wire_duration};
 
 /// Messages between the ledger and the transport: few, so that records gather where they
 /// can still go to another stream.
@@ -43,8 +49,9 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) options: PublisherBuilder,
-    pub(super) endpoint: Endpoint,
-    pub(super) token: Token,
+    pub(super) dialer: Dialer,
+    /// Whose turn it is of the gateways; the next one's after each end.
+    pub(super) turn: AtomicUsize,
     pub(super) ledger: Arc<Ledger>,
 }
 
@@ -137,9 +144,14 @@ type Opening = (
 
 async fn open(context: &Context) -> Result<Opening, Error> {
     let options = &context.options;
-    let unreachable = |error| Error::unreachable(options.address(), &error);
-    let channel = context.endpoint.connect().await.map_err(unreachable)?;
-    let mut client = GatewayServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
+    // Its stream ends before the next one begins, so the turn is the next gateway's.
+    let turn = context.turn.fetch_add(1, Relaxed);
+    let targets = context.dialer.targets().await?;
+    let at = turn.checked_rem(targets.len()).unwrap_or_default();
+    let target = targets.get(at).ok_or(Error::Ended)?;
+    let (channel, uri) = context.dialer.dial(target).await?;
+    let mut client =
+        GatewayServiceClient::with_origin(channel, uri).max_decoding_message_size(MAX_ANSWER_BYTES);
     let (requests, outbox) = mpsc::channel(OUTBOX);
     let request = Some(Request::Open(options.open()));
     // It is on its way before the headers are awaited: some gateways and proxies send
@@ -150,7 +162,7 @@ async fn open(context: &Context) -> Result<Opening, Error> {
         .map_err(|_| Error::Ended)?;
     let timeout = options.open_time();
     let opening = async {
-        let call = client.publish(context.token.on(ReceiverStream::new(outbox)));
+        let call = client.publish(context.dialer.token().on(ReceiverStream::new(outbox)));
         let mut stream = call.await?.into_inner();
         let first = stream.message().await?.ok_or(Error::Ended)?;
         match first.response {

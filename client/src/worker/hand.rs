@@ -4,6 +4,7 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use tokio::time;
+use tracing::Instrument as _;
 
 use super::{
     Message,
@@ -65,9 +66,11 @@ where
         attempt: delivery.attempt(),
         answered: false,
     };
+    let span = delivery.span();
     let message = Message::new(delivery);
     // What a handler leaves behind when it panics is its own: nothing of it is looked at.
-    let working = AssertUnwindSafe(async move { handler(message).await }).catch_unwind();
+    let working =
+        AssertUnwindSafe(async move { handler(message).await }.instrument(span)).catch_unwind();
     let worked = match timeout {
         Some(timeout) => time::timeout(timeout, working).await,
         None => Ok(working.await),

@@ -224,3 +224,26 @@ async fn publisher_waits_for_its_first_gateway() {
     let _session = gateway.opened().await;
     within("connect", connecting).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn publisher_goes_on_at_the_next_gateway_in_order() {
+    let (mut first, mut second) = (Gateway::start().await, Gateway::start().await);
+    let addresses = [first.address.to_string(), second.address.to_string()];
+    let builder = Publisher::builder(addresses)
+        .backoff(Duration::from_millis(5), Duration::from_millis(50))
+        .retry_unanswered(true);
+    let (publisher, mut session) = first.publish_with(builder).await;
+    let receipts = send(&publisher, 0..4).await;
+    assert_eq!(session.values(4).await, ["0", "1", "2", "3"]);
+    session.answer(vec![written(0), written(1)]).await;
+    first.kill();
+    drop(session);
+    let later = send(&publisher, 4..6).await;
+    let mut session = second.opened().await;
+    // What the first one may have written and did not say comes again, before all others.
+    assert_eq!(session.values(4).await, ["2", "3", "4", "5"]);
+    session.write(4).await;
+    assert_eq!(offsets(receipts).await, [0, 1, 0, 1]);
+    assert_eq!(offsets(later).await, [2, 3]);
+    assert_eq!(publisher.stats().reconnects, 1);
+}

@@ -19,6 +19,7 @@ mod resume;
 #[path = "../common/served.rs"]
 mod served;
 mod sessions;
+mod several;
 mod support;
 mod verdicts;
 mod worker;

@@ -35,7 +35,7 @@ pub(crate) struct Session {
     early: Option<v1::SubscribeRequest>,
 }
 
-struct Service {
+pub(crate) struct Service {
     sessions: mpsc::Sender<Session>,
     headers: Headers,
 }
@@ -141,7 +141,10 @@ impl Gateway {
     }
 }
 
-fn service(sessions: mpsc::Sender<Session>, headers: Headers) -> GatewayServiceServer<Service> {
+pub(crate) fn service(
+    sessions: mpsc::Sender<Session>,
+    headers: Headers,
+) -> GatewayServiceServer<Service> {
     GatewayServiceServer::new(Service { sessions, headers }).max_decoding_message_size(4 << 20)
 }
 

@@ -19,6 +19,9 @@ use crate::support::{Gateway, Session, by_offset, last, within};
 
 type Working = JoinHandle<Result<WorkSummary, Error>>;
 
+/// Whether a record's work begins, its key and its offset.
+type Step = (bool, Vec<u8>, i64);
+
 async fn summary(working: Working) -> WorkSummary {
     within("the worker's end", working).await.unwrap().unwrap()
 }
@@ -147,7 +150,7 @@ async fn records_of_a_key_are_worked_on_one_after_the_other() {
     let head = crate::support::head(1);
     let frame = ackgate_proto::Frame::Batch(ackgate_proto::EncodedBatch { head, records });
     session.outbound.send(Ok(frame)).await.unwrap();
-    let seen: Arc<Mutex<Vec<(bool, Vec<u8>, i64)>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<Step>>> = Arc::default();
     let noted = Arc::clone(&seen);
     let handler = move |message: Message| {
         let noted = Arc::clone(&noted);

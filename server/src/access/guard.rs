@@ -133,6 +133,8 @@ mod tests {
     use tonic::{Code, body::Body};
     use tonic_types::StatusExt as _;
 
+    use tonic::body::Body;
+
     use super::*;
     use crate::access::written;
 

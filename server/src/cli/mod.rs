@@ -18,6 +18,7 @@ pub mod demo;
 pub mod dlq;
 mod output;
 pub mod publish;
+pub mod pull;
 pub mod serve;
 mod stop;
 pub mod sub;
@@ -51,6 +52,8 @@ pub enum Command {
     Check(check::Args),
     /// Receive records of a subscription and answer them.
     Sub(sub::Args),
+    /// Take some records of a subscription without a stream.
+    Pull(pull::Args),
     /// Write lines, JSON or files to a topic.
     Pub(publish::Args),
     /// Show the lanes of a running gateway.
@@ -86,6 +89,7 @@ impl Cli {
             Command::Serve(args) => Box::pin(serve::run(args)).await,
             Command::Check(args) => Box::pin(check::run(args)).await,
             Command::Sub(args) => Box::pin(sub::run(args)).await,
+            Command::Pull(args) => Box::pin(pull::run(args)).await,
             Command::Pub(args) => Box::pin(publish::run(args)).await,
             Command::Lanes(args) => Box::pin(admin::lanes(args)).await,
             Command::Breaker(args) => Box::pin(admin::breaker(args)).await,

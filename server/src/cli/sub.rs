@@ -28,7 +28,7 @@ pub(super) mod print;
 mod summary;
 
 pub use args::Args;
-use print::Format;
+use print::{Format, Place};
 use summary::Summary;
 
 /// Code and reason of the verdicts that this command gives.
@@ -192,7 +192,15 @@ impl Work {
         };
         self.text.clear();
         for record in batch.records() {
-            print::record(format, batch, record, &mut self.text)?;
+            let (attempt, delivery) = batch.numbers(record.offset());
+            let place = Place {
+                topic: batch.topic(),
+                partition: batch.partition(),
+                epoch: batch.epoch(),
+                attempt,
+                delivery,
+            };
+            print::record(format, &place, record, &mut self.text)?;
         }
         let mut out = tokio::io::stdout();
         out.write_all(&self.text).await?;

@@ -143,13 +143,10 @@ fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
     services
         .add_service(service)
         .add_service(health::service(health));
-    if listen.reflection {
-        if let Some(v1) = reflection::v1() {
-            services.add_service(v1);
-        }
-        if let Some(v1alpha) = reflection::v1alpha() {
-            services.add_service(v1alpha);
-        }
+    if listen.reflection
+        && let Some((v1, v1alpha)) = reflection::v1().zip(reflection::v1alpha())
+    {
+        services.add_service(v1).add_service(v1alpha);
     }
     let router = services
         .routes()

@@ -409,6 +409,32 @@ mod tests {
         );
     }
 
+    /// `proto/README.md` tells clients whether to try again, by this rule alone.
+    #[test]
+    fn guide_of_the_protocol_has_a_row_for_every_reason() {
+        let guide = include_str!("../../../proto/README.md");
+        for reason in Reason::ALL {
+            let (status, again) = match reason.grpc() {
+                Code::InvalidArgument => ("INVALID_ARGUMENT", false),
+                Code::NotFound => ("NOT_FOUND", false),
+                Code::PermissionDenied => ("PERMISSION_DENIED", false),
+                Code::Unauthenticated => ("UNAUTHENTICATED", false),
+                Code::FailedPrecondition => ("FAILED_PRECONDITION", false),
+                Code::AlreadyExists => ("ALREADY_EXISTS", true),
+                Code::Cancelled => ("CANCELLED", true),
+                Code::DeadlineExceeded => ("DEADLINE_EXCEEDED", true),
+                Code::ResourceExhausted => ("RESOURCE_EXHAUSTED", true),
+                Code::Aborted => ("ABORTED", reason != Reason::Superseded),
+                Code::Unavailable => ("UNAVAILABLE", true),
+                Code::Unimplemented => ("UNIMPLEMENTED", false),
+                other => panic!("{other:?} is not in the guide's rule"),
+            };
+            let again = if again { "yes" } else { "no" };
+            let row = format!("| `{}` | {status} | {again} | ", reason.code());
+            assert!(guide.contains(&row), "{row}");
+        }
+    }
+
     #[test]
     fn refusals_during_a_stop_say_when_to_try_again() {
         let details = Reason::ShuttingDown.status("stopping").get_error_details();

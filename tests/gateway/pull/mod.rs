@@ -3,6 +3,7 @@
 mod pull_ends;
 mod pull_records;
 mod pull_sessions;
+mod pull_tools;
 
 use crate::support::Case;
 
@@ -11,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
         pull_records::cases(),
         pull_sessions::cases(),
         pull_ends::cases(),
+        pull_tools::cases(),
     ];
     cases.into_iter().flatten().collect()
 }

@@ -2,28 +2,43 @@
 
 use std::io::{self, Write};
 
-use ackgate_client::{Batch, Record, TimestampType};
+use ackgate_client::{Record, TimestampType};
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 /// How records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(in crate::cli) enum Format {
     /// `topic/partition@offset`, key and value, separated by tabs.
     Text,
     /// An object a line.
     Json,
 }
 
-/// Appends `record` of `batch` to `out`, with a newline.
-pub(super) fn record(
+/// Where a record comes from, and which time it is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Place<'a> {
+    pub(in crate::cli) topic: &'a str,
+    pub(in crate::cli) partition: i32,
+    pub(in crate::cli) epoch: u64,
+    pub(in crate::cli) attempt: u32,
+    pub(in crate::cli) delivery: u32,
+}
+
+/// Appends `record` to `out`, with a newline.
+pub(in crate::cli) fn record(
     format: Format,
-    batch: &Batch,
+    place: &Place<'_>,
     record: Record<'_>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
-    let (attempt, delivery) = batch.numbers(record.offset());
-    let (topic, partition) = (batch.topic(), batch.partition());
+    let Place {
+        topic,
+        partition,
+        epoch,
+        attempt,
+        delivery,
+    } = *place;
     match format {
         Format::Text => {
             write!(out, "{topic}/{partition}@{}\t", record.offset())?;
@@ -39,7 +54,7 @@ pub(super) fn record(
                 topic,
                 partition,
                 offset: record.offset(),
-                epoch: batch.epoch(),
+                epoch,
                 timestamp_ms: record.timestamp_ms(),
                 timestamp_type: match record.timestamp_type() {
                     TimestampType::None => "none",

@@ -125,12 +125,14 @@ class Subscriber:
         self.start()
         while (delivery := await self._take(self._inbox.delivery)) is not None:
             yield delivery
+        self._raise()
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Whole batches, until the subscriber ends."""
         self.start()
         while (batch := await self._take(self._inbox.batch)) is not None:
             yield batch
+        self._raise()
 
     async def run(
         self,
@@ -158,8 +160,6 @@ class Subscriber:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             stats = await self.close(grace=grace)
-            if handled.done() and (error := handled.exception()) is not None:
-                raise error
         finally:
             # Also where this task is cancelled: nothing of it goes on.
             self.stop(0.0)
@@ -210,9 +210,7 @@ class Subscriber:
             task.cancel()
         if late:
             raise NotClosed(limit)
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        self._raise()
         return self.stats()
 
     def stats(self) -> Stats:
@@ -232,7 +230,7 @@ class Subscriber:
     # What the program takes.
 
     async def _take(self, take: Callable[[], _Taken | None]) -> _Taken | None:
-        """Waits for what `take` returns; None at the end. Raises what ended it, once."""
+        """Waits for what `take` returns; None at the end."""
         async with self._arrived:
             while not self._is_over():
                 # What a broken stream brought counts only if the next one keeps it.
@@ -244,10 +242,13 @@ class Subscriber:
                     if taken is not None:
                         return taken
                 await self._arrived.wait()
+        return None
+
+    def _raise(self) -> None:
+        """Raises what ended the subscriber, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
-        return None
 
     def _is_over(self) -> bool:
         return self._stopping.is_set() or self._done.is_set()

@@ -136,12 +136,14 @@ class Subscriber:
         self.start()
         while (delivery := self._take(self._inbox.delivery)) is not None:
             yield delivery
+        self._raise()
 
     def batches(self) -> Iterator[Batch]:
         """Whole batches, until the subscriber ends."""
         self.start()
         while (batch := self._take(self._inbox.batch)) is not None:
             yield batch
+        self._raise()
 
     def run(
         self, handler: Callable[[Delivery], object], *, concurrency: int = 8, grace: float = GRACE
@@ -201,9 +203,7 @@ class Subscriber:
             thread.join(max(0.0, end - time.monotonic()))
             if thread.is_alive():
                 raise NotClosed(limit)
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        self._raise()
         return self.stats()
 
     def stats(self) -> Stats:
@@ -223,7 +223,7 @@ class Subscriber:
     # What the program takes.
 
     def _take(self, take: Callable[[], _Taken | None]) -> _Taken | None:
-        """Waits for what `take` returns; None at the end. Raises what ended it, once."""
+        """Waits for what `take` returns; None at the end."""
         with self._mutex:
             while self._state is _State.RUNNING:
                 # What a broken stream brought counts only if the next one keeps it.
@@ -235,10 +235,13 @@ class Subscriber:
                     if taken is not None:
                         return taken
                 self._mutex.wait()
-            error, self._error = self._error, None
+        return None
+
+    def _raise(self) -> None:
+        """Raises what ended the subscriber, once."""
+        error, self._error = self._error, None
         if error is not None:
             raise error
-        return None
 
     def _work(self, handler: Callable[[Delivery], object]) -> None:
         try:
@@ -249,8 +252,6 @@ class Subscriber:
                 except Exception as raised:  # noqa: BLE001 - whatever it is, it is a verdict
                     error = raised
                 delivery.conclude(error)
-        except BaseException as error:  # noqa: BLE001 - `run` raises it
-            self._error = error
         finally:
             with self._mutex:
                 self._working -= 1

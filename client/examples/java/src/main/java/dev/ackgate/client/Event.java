@@ -20,7 +20,11 @@ public sealed interface Event {
   /** The stream was lost, or could not be opened, and is tried again in a while. */
   record Disconnected(AckgateException error, Duration retryIn) implements Event {}
 
-  /** The gateway ends the stream soon: the subscriber finishes what it has and connects again. */
+  /**
+   * The gateway ends the stream soon: the subscriber finishes what it has and connects again.
+   *
+   * @param reason {@code GATEWAY_STOPS}, {@code CONNECTION_AGE}, or empty if it is another one
+   */
   record Drained(String reason) implements Event {}
 
   /** A verdict was handed to the stream. */

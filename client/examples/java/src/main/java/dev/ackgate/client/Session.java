@@ -274,12 +274,12 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     return Math.max(0, TimeUnit.SECONDS.toNanos(duration.getSeconds()) + duration.getNanos());
   }
 
-  /** Why the gateway ends the stream; empty if it does not say. */
+  /** Why the gateway ends the stream; empty if it does not say, or if this version does not know. */
   private static String reason(Drain drain) {
-    var field = Drain.getDescriptor().findFieldByName("reason");
-    if (field == null || !(drain.getField(field) instanceof com.google.protobuf.Descriptors.EnumValueDescriptor value)) {
-      return "";
-    }
-    return value.getNumber() == 0 ? "" : value.getName().replace("DRAIN_REASON_", "");
+    return switch (drain.getReason()) {
+      case DRAIN_REASON_GATEWAY_STOPS -> "GATEWAY_STOPS";
+      case DRAIN_REASON_CONNECTION_AGE -> "CONNECTION_AGE";
+      case DRAIN_REASON_UNSPECIFIED, UNRECOGNIZED -> "";
+    };
   }
 }

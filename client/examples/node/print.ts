@@ -1,0 +1,35 @@
+/**
+ * Prints every record of a subscription and acks it. Ctrl-C stops it.
+ *
+ * Refuses what is not UTF-8 for good, to show how: such records become dead letters.
+ */
+
+import { USAGE, read } from "./src/cli.js";
+import { type Delivery, GatewayError, Reject, Subscriber } from "./src/index.js";
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** Prints one record. To return is to ack. */
+function show({ topic, partition, offset, value }: Delivery): void {
+  let text = "<null>";
+  try {
+    if (value) text = utf8.decode(value);
+  } catch (error) {
+    throw new Reject("not-utf-8", String(error));
+  }
+  console.log(`${topic}/${partition}@${offset} ${text}`);
+}
+
+const stop = new AbortController();
+for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => stop.abort());
+
+try {
+  const { address, subscription, concurrency, options } = read(process.argv.slice(2));
+  const subscriber = new Subscriber(address, subscription, options);
+  const stats = await subscriber.run(show, { concurrency, signal: stop.signal });
+  console.log(`${stats.records} records, ${stats.acked} acked, ${stats.rejected} rejected`);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  if (!(error instanceof GatewayError)) console.error(USAGE);
+  process.exitCode = error instanceof GatewayError ? 1 : 2;
+}

@@ -9,6 +9,10 @@ use crate::Error;
 /// Longest wait that a gateway can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
+/// What a gateway asks for is the least wait. Clients that were refused together spread
+/// over so many times as long after it.
+const ASKED_SPREAD: f64 = 3.0;
+
 /// How to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retry {
@@ -77,7 +81,9 @@ impl Tries {
         }
         self.failures = self.failures.saturating_add(1);
         let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-        Some(self.delay().max(asked))
+        // It asks everybody for the same.
+        let spread = asked.mul_f64(1.0 + ASKED_SPREAD * fastrand::f64());
+        Some(self.delay().max(spread))
     }
 
     /// What to say when there are no more of them.
@@ -106,5 +112,55 @@ impl Tries {
     fn delay(&mut self) -> Duration {
         let bound = self.delays.next().unwrap_or(self.retry.max);
         bound.mul_f64(fastrand::f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    // FC-88.
+    #[test]
+    fn clients_that_were_refused_together_do_not_come_back_together() {
+        fastrand::seed(7);
+        let second = Duration::from_secs(1);
+        let refused = Error::Status {
+            code: Code::Unavailable,
+            reason: "SHUTTING_DOWN".to_owned(),
+            message: String::new(),
+            retry_after: Some(second),
+        };
+        let mut buckets = [0; 8];
+        for _ in 0..500 {
+            let mut tries = Tries::new(Retry::default(), "subscriber");
+            let delay = tries.after_failure(&refused, true).expect("no limit");
+            assert!(delay >= second, "the least wait: {delay:?}");
+            buckets[usize::try_from(delay.as_secs()).expect("few")] += 1;
+        }
+        let most = buckets.iter().max().expect("buckets");
+        assert!(*most <= 200, "more than 40 % in one second: {buckets:?}");
+    }
+
+    #[test]
+    fn clients_that_lost_their_gateway_together_spread_more_from_try_to_try() {
+        fastrand::seed(7);
+        let mut last = Duration::ZERO;
+        let mut clients: Vec<Tries> = (0..500)
+            .map(|_| Tries::new(Retry::default(), "subscriber"))
+            .collect();
+        for _ in 0..6 {
+            let delays = clients.iter_mut().map(|tries| {
+                let error = Error::Ended;
+                tries.after_failure(&error, false).expect("no limit")
+            });
+            let delays: Vec<Duration> = delays.collect();
+            let longest = *delays.iter().max().expect("some");
+            assert!(longest > last.mul_f64(1.5), "{longest:?} after {last:?}");
+            let early = delays.iter().filter(|it| **it < longest / 2).count();
+            assert!((150..=350).contains(&early), "evenly: {early}");
+            last = longest;
+        }
     }
 }

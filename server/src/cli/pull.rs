@@ -65,9 +65,6 @@ pub struct Args {
     /// Ends another session or stream of the same --id.
     #[arg(long, requires = "id")]
     takeover: bool,
-
-    #[command(flatten)]
-    access: Access,
 }
 
 /// Runs `ackgate pull`.

@@ -1,24 +1,28 @@
 //! What clients may do to a connection without losing it, and what they may not cost.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ackgate_proto::v1::{
-    Open, SubscribeRequest, gateway_service_client::GatewayServiceClient,
+    Open, Outcome, SubscribeRequest, gateway_service_client::GatewayServiceClient,
     subscribe_request::Request,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    time::timeout,
+    time::{Instant, timeout},
 };
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use tonic::{
     Code,
     transport::{Channel, Endpoint},
 };
 
 use crate::support::{
-    Case, Gateway, PATIENCE, Proxy, Stage, Stream, cases, connection, eventually, reason,
+    Case, Gateway, Outgoing, PATIENCE, Proxy, Stage, Stream, cases, connection, eventually, reason,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -26,7 +30,10 @@ pub(crate) fn cases() -> Vec<Case> {
         embedded: pings_as_often_as_a_client_likes_never_end_a_connection,
             calls_that_a_client_ends_early_do_not_cost_the_connection,
             calls_that_the_gateway_ends_early_do_not_cost_the_connection,
-            calls_that_are_given_up_before_they_are_heard_do_not_cost_the_connection;
+            calls_that_are_given_up_before_they_are_heard_do_not_cost_the_connection,
+            five_hundred_subscribers_come_back_after_a_restart,
+            thousand_streams_go_over_few_connections,
+            names_of_any_letters_are_echoed_as_they_are;
     ]
 }
 
@@ -167,6 +174,140 @@ async fn calls_that_are_given_up_before_they_are_heard_do_not_cost_the_connectio
     raw.send(&Raw::frame(DATA, 0, 1, &nothing)).await;
     raw.ends(1).await;
     unharmed(&stage, &gateway, stream, memory).await;
+}
+
+/// How many subscribers a restart throws off at once.
+const MANY: usize = 500;
+
+// FC-88.
+async fn five_hundred_subscribers_come_back_after_a_restart(stage: Stage) {
+    let topic = stage.topic("orders", 4).await;
+    let mut gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let address = format!("http://{}", gateway.address);
+    let seen: Arc<Mutex<BTreeSet<(i32, i64)>>> = Arc::default();
+    let mut subscribers = Vec::new();
+    for part in 0..MANY / 50 {
+        let some = (0..50).map(|n| {
+            let builder = ackgate_client::Subscriber::builder(&address, "orders");
+            let builder = builder
+                .subscriber_id(format!("{part}-{n}"))
+                .credit(4, 1 << 20);
+            builder.connect()
+        });
+        for subscriber in futures::future::join_all(some).await {
+            subscribers.push(subscriber.expect("it is taken"));
+        }
+    }
+    let mut sessions = Vec::new();
+    for mut subscriber in subscribers {
+        let seen = Arc::clone(&seen);
+        let (say, back) = tokio::sync::watch::channel(0);
+        sessions.push(back);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    delivery = subscriber.next() => {
+                        let delivery = delivery.expect("it goes on").expect("no error");
+                        seen.lock().unwrap().insert((delivery.partition(), delivery.offset()));
+                        delivery.ack();
+                    }
+                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
+                }
+                say.send_replace(subscriber.stats().reconnects);
+            }
+        });
+    }
+    let write = async |from: i32| {
+        let records = (from..from + 1000).map(|n| Outgoing::value(n % 4, n.to_string()));
+        stage.broker.produce(&topic.name, records).await;
+    };
+    write(0).await;
+    gateway.kill_and_restart().await;
+    write(1000).await;
+    let up = Instant::now();
+    eventually("all are back", async || {
+        let back = sessions.iter().filter(|it| *it.borrow() >= 1).count();
+        if back == MANY {
+            Ok(())
+        } else {
+            Err(format!("{back} of {MANY}"))
+        }
+    })
+    .await;
+    println!(
+        "all {MANY} are back {:?} after the gateway listens",
+        up.elapsed()
+    );
+    eventually("every record has come", async || {
+        let seen = seen.lock().unwrap().len();
+        if seen == 2000 {
+            Ok(())
+        } else {
+            Err(seen.to_string())
+        }
+    })
+    .await;
+}
+
+async fn thousand_streams_go_over_few_connections(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        let channel = connection(gateway.address).await.unwrap();
+        for _ in 0..5 {
+            let some = (0..50).map(|_| Stream::open_over(channel.clone(), Stream::hello("orders")));
+            streams.extend(futures::future::join_all(some).await);
+        }
+    }
+    assert_eq!(streams.len(), 1000);
+    stage
+        .broker
+        .produce(
+            &topic.name,
+            (0..1000).map(|n| Outgoing::value(0, n.to_string())),
+        )
+        .await;
+    let mut got = 0;
+    eventually("the records come, whoever gets them", async || {
+        for stream in &mut streams {
+            let records = stream.within(Duration::from_millis(1)).await;
+            got += records.len();
+            if !records.is_empty() {
+                stream.answer_all(&records, Outcome::Acked).await;
+            }
+        }
+        if got == 1000 {
+            Ok(())
+        } else {
+            Err(got.to_string())
+        }
+    })
+    .await;
+    stage.commits(&topic, 0, 1000).await;
+}
+
+// FC-90.
+async fn names_of_any_letters_are_echoed_as_they_are(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    stage.produce(&topic, &["0"]).await;
+    let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
+    let name = "касса-№7-Ёж-😀";
+    let named = Open {
+        subscriber_id: name.to_owned(),
+        ..Stream::hello("orders")
+    };
+    let mut first = Stream::open(gateway.address, named.clone()).await;
+    assert_eq!(first.opened.as_ref().unwrap().subscriber_id, name);
+    let record = first.record().await;
+    first.ack(&record).await;
+    gateway.logs(name).await;
+    // In a refusal too, and where a subscription has such a name.
+    let mut second = Stream::connect(gateway.address).await.unwrap();
+    second.send(Request::Open(Stream::hello("заказы-😀"))).await;
+    let status = second.status().await;
+    assert_eq!(status.code(), Code::NotFound, "{status:?}");
+    assert!(status.message().contains("заказы-😀"), "{status:?}");
 }
 
 const DATA: u8 = 0;

@@ -233,9 +233,12 @@ async fn publisher_goes_on_at_the_next_gateway_in_order() {
         .backoff(Duration::from_millis(5), Duration::from_millis(50))
         .retry_unanswered(true);
     let (publisher, mut session) = first.publish_with(builder).await;
-    let receipts = send(&publisher, 0..4).await;
+    let mut receipts = send(&publisher, 0..4).await;
     assert_eq!(session.values(4).await, ["0", "1", "2", "3"]);
     session.answer(vec![written(0), written(1)]).await;
+    let unanswered = receipts.split_off(2);
+    // Before the end of the gateway, which could overtake them.
+    assert_eq!(offsets(receipts).await, [0, 1]);
     first.kill();
     drop(session);
     let later = send(&publisher, 4..6).await;
@@ -243,7 +246,7 @@ async fn publisher_goes_on_at_the_next_gateway_in_order() {
     // What the first one may have written and did not say comes again, before all others.
     assert_eq!(session.values(4).await, ["2", "3", "4", "5"]);
     session.write(4).await;
-    assert_eq!(offsets(receipts).await, [0, 1, 0, 1]);
+    assert_eq!(offsets(unanswered).await, [0, 1]);
     assert_eq!(offsets(later).await, [2, 3]);
     assert_eq!(publisher.stats().reconnects, 1);
 }

@@ -55,7 +55,7 @@ async fn stop_answers_a_waiting_call_and_takes_verdicts_until_the_end(stage: Sta
     let records = puller.records(2).await;
     puller.asks.wait = span(Duration::from_secs(60));
     let mut other = puller.clone();
-    let waiting = tokio::spawn(async move { other.call().await });
+    let waiting = tokio::spawn(async move { other.call_when_free().await });
     puller.is_refused_as_in_progress().await;
     gateway.terminate();
     let answer = timeout(Duration::from_secs(20), waiting).await;

@@ -357,6 +357,12 @@ class Subscriber:
             await self._write_all(connection)
 
     async def _write_all(self, connection: _Connection) -> None:
+        # The gateway's headers come at once. A call that it refused instead must not be written
+        # to: the library would then tell of an error of its own, and no longer why.
+        await connection.call.initial_metadata()
+        await asyncio.sleep(0)
+        if connection.call.done():
+            return
         await connection.call.write(self._core.opening())
         while True:
             stream = connection.stream

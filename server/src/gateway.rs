@@ -9,6 +9,7 @@ mod descriptors;
 mod kafka;
 mod listener;
 mod reflection;
+mod unfinished;
 mod web;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};

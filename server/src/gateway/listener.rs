@@ -13,12 +13,14 @@ use tonic::{
     service::Routes,
     transport::{Server, server::TcpIncoming},
 };
-use tower::util::MapResponseLayer;
+use tower::util::{MapRequestLayer, MapResponseLayer};
 
 use super::{
     Error,
     connections::{self, Limits, Serving},
-    reflection, web,
+    reflection,
+    unfinished::Unfinished,
+    web,
 };
 use crate::{
     access::{Guard, Tls, Tokens, secured},
@@ -31,7 +33,7 @@ use crate::{
 
 /// Largest message a subscriber may send: 10,000 verdicts, each with a code and a
 /// reason at their limits.
-const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a subscriber sends is small: windows of 1 MiB never limit verdicts.
 const RECEIVE_WINDOW: u32 = 1024 * 1024;
@@ -148,9 +150,13 @@ fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
     {
         services.add_service(v1).add_service(v1alpha);
     }
+    let unfinished = Unfinished::new();
     let router = services
         .routes()
         .into_axum_router()
+        .layer(MapRequestLayer::new(move |request| {
+            unfinished.bound(request)
+        }))
         .layer(MapResponseLayer::new(with_reason))
         .layer(Guard(listen.tokens.clone()));
     // Outside of the guard: a page asks without a token whether it may call.

@@ -114,6 +114,8 @@ pub enum Reason {
     ConnectionAged,
     /// A call over gRPC-Web that sends a stream.
     WebStream,
+    /// A message, or the request of a call, that did not become whole in time.
+    RequestTooSlow,
     /// A call without a token, where one is needed.
     TokenMissing,
     /// A token that is none of the gateway's.
@@ -122,7 +124,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::OpenExpected,
         Self::OpenTimeout,
         Self::AlreadyOpen,
@@ -167,6 +169,7 @@ impl Reason {
         Self::ShuttingDown,
         Self::ConnectionAged,
         Self::WebStream,
+        Self::RequestTooSlow,
         Self::TokenMissing,
         Self::TokenUnknown,
     ];
@@ -219,6 +222,7 @@ impl Reason {
             Self::ShuttingDown => "SHUTTING_DOWN",
             Self::ConnectionAged => "CONNECTION_AGED",
             Self::WebStream => "WEB_STREAM",
+            Self::RequestTooSlow => "REQUEST_TOO_SLOW",
             Self::TokenMissing => "TOKEN_MISSING",
             Self::TokenUnknown => "TOKEN_UNKNOWN",
         }
@@ -245,7 +249,7 @@ impl Reason {
             | Self::OptionsContradict
             | Self::SettingsRefused => Code::FailedPrecondition,
             Self::AdHocOff | Self::AdHocDenied | Self::PublishOff => Code::PermissionDenied,
-            Self::OpenTimeout => Code::DeadlineExceeded,
+            Self::OpenTimeout | Self::RequestTooSlow => Code::DeadlineExceeded,
             Self::UnknownSubscription
             | Self::UnknownHealthService
             | Self::UnknownCluster

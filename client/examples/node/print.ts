@@ -5,7 +5,7 @@
  */
 
 import { USAGE, read } from "./src/cli.js";
-import { type Delivery, GatewayError, Reject, Subscriber } from "./src/index.js";
+import { type Delivery, type Event, GatewayError, Reject, Subscriber } from "./src/index.js";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
@@ -20,12 +20,26 @@ function show({ topic, partition, offset, value }: Delivery): void {
   console.log(`${topic}/${partition}@${offset} ${text}`);
 }
 
+/** Says on standard error whether there is a stream, and why not. */
+function tell(event: Event): void {
+  if (event.type === "opened") {
+    console.error(`subscribed as ${event.subscriberId}`);
+  } else if (event.type === "disconnected") {
+    console.error(`${event.error.message}; again in ${(event.retryIn / 1_000).toFixed(1)} s`);
+  }
+}
+
+if (process.argv.includes("--help")) {
+  console.log(USAGE);
+  process.exit();
+}
+
 const stop = new AbortController();
 for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => stop.abort());
 
 try {
   const { address, subscription, concurrency, options } = read(process.argv.slice(2));
-  const subscriber = new Subscriber(address, subscription, options);
+  const subscriber = new Subscriber(address, subscription, options, tell);
   const stats = await subscriber.run(show, { concurrency, signal: stop.signal });
   console.log(`${stats.records} records, ${stats.acked} acked, ${stats.rejected} rejected`);
 } catch (error) {

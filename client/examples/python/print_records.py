@@ -8,7 +8,17 @@ from __future__ import annotations
 import signal
 import sys
 
-from ackgate import Delivery, GatewayError, OptionError, Reject, Subscriber, cli
+from ackgate import (
+    Delivery,
+    Disconnected,
+    Event,
+    GatewayError,
+    Opened,
+    OptionError,
+    Reject,
+    Subscriber,
+    cli,
+)
 
 
 def show(delivery: Delivery) -> None:
@@ -18,7 +28,17 @@ def show(delivery: Delivery) -> None:
         text = "<null>" if value is None else value.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Reject("not-utf-8", str(error)) from error
-    print(f"{delivery.topic}/{delivery.partition}@{delivery.offset} {text}", flush=True)
+    # Handlers run side by side: a line is one write, its end included.
+    line = f"{delivery.topic}/{delivery.partition}@{delivery.offset} {text}\n"
+    print(line, end="", flush=True)
+
+
+def tell(event: Event) -> None:
+    """Says on standard error whether there is a stream, and why not."""
+    if isinstance(event, Opened):
+        print(f"subscribed as {event.subscriber_id}", file=sys.stderr, flush=True)
+    elif isinstance(event, Disconnected):
+        print(f"{event.error}; again in {event.retry_in:.1f} s", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -26,7 +46,7 @@ def main() -> int:
     arguments = cli.parser(__doc__ or "").parse_args()
     try:
         options = cli.options(arguments)
-        subscriber = Subscriber(arguments.address, arguments.subscription, options)
+        subscriber = Subscriber(arguments.address, arguments.subscription, options, tell)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: subscriber.stop())
         stats = subscriber.run(show, concurrency=arguments.concurrency)

@@ -19,6 +19,12 @@ import (
 
 func main() {
 	dial := commandline.DialFlags(flag.CommandLine)
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]")
+		fmt.Fprintln(flag.CommandLine.Output(), "by default: subscriber 127.0.0.1:7654 orders")
+		fmt.Fprintln(flag.CommandLine.Output(), "TLS: an address https://HOST:PORT, or an option -tls-...")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	address, subscription := "127.0.0.1:7654", "orders"
 	switch flag.NArg() {
@@ -51,6 +57,9 @@ func run(ctx context.Context, address, subscription string, dial ackgate.DialOpt
 			fmt.Fprintf(os.Stderr, "%v; again in %v\n", err, retryIn.Round(time.Millisecond))
 		},
 	}})
+	if ctx.Err() != nil {
+		return nil // ended before there was a stream
+	}
 	if err != nil {
 		return err
 	}

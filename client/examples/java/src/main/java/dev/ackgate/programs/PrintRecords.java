@@ -17,12 +17,27 @@ import java.util.Set;
 public final class PrintRecords {
   private PrintRecords() {}
 
-  public static void main(String[] arguments) throws InterruptedException {
+  private static final String USAGE =
+      """
+      usage: subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]
+      by default: subscriber 127.0.0.1:7654 orders
+      TLS: an address https://HOST:PORT, or an option --tls-...
+        --tls-ca FILE           PEM of the authorities to trust
+        --tls-cert FILE         PEM to show to the gateway
+        --tls-key FILE          PEM of its key, PKCS #8
+        --tls-server-name NAME  what the gateway's certificate must have
+        --token-file FILE       holds the token""";
+
+  public static void main(String[] arguments) {
+    if (List.of(arguments).contains("--help")) {
+      System.out.println(USAGE);
+      return;
+    }
     try {
       CommandLine line = new CommandLine(arguments, Set.of(), Set.of());
       List<String> given = line.others();
       if (given.size() > 2) {
-        throw new CommandLine.Wrong("usage: subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]");
+        throw new CommandLine.Wrong(USAGE);
       }
       String address = given.isEmpty() ? "127.0.0.1:7654" : given.get(0);
       Options options = Subscriber.builder(address, given.size() == 2 ? given.get(1) : "orders");
@@ -34,6 +49,8 @@ public final class PrintRecords {
     } catch (AckgateException e) {
       System.err.println(e);
       System.exit(1);
+    } catch (InterruptedException e) {
+      System.err.println("ended before there was a stream");
     }
   }
 

@@ -151,6 +151,8 @@ class Gateway(gateway_pb2_grpc.GatewayServiceServicer):
     def _subscribe(
         self, requests: Iterator[SubscribeRequest], context: grpc.ServicerContext
     ) -> Iterator[bytes]:
+        # As the real one does it: a caller may wait for them before it says anything.
+        context.send_initial_metadata(())
         stream = Stream(context)
         threading.Thread(
             target=stream.read, args=(requests,), name="fake-gateway-reader", daemon=True

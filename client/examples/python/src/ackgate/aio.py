@@ -33,6 +33,9 @@ GRACE = 10.0
 
 _SLACK = 5.0
 
+# Seconds in which a gateway says that it takes the call, or does not.
+_HEADERS_WITHIN = 1.0
+
 _Taken = TypeVar("_Taken", Batch, Delivery)
 
 _Call = grpc.aio.StreamStreamCall[SubscribeRequest, SubscribeResponse]
@@ -358,9 +361,11 @@ class Subscriber:
 
     async def _write_all(self, connection: _Connection) -> None:
         # The gateway's headers come at once. A call that it refused instead must not be written
-        # to: the library would then tell of an error of its own, and no longer why.
-        await connection.call.initial_metadata()
-        await asyncio.sleep(0)
+        # to: the library would then tell of an error of its own, and no longer why. Something
+        # in between may keep the headers back, so they are not waited for for long.
+        headers = asyncio.ensure_future(connection.call.initial_metadata())
+        await asyncio.wait({headers}, timeout=_HEADERS_WITHIN)
+        headers.cancel()
         if connection.call.done():
             return
         await connection.call.write(self._core.opening())

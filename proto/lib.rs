@@ -8,7 +8,7 @@ mod pulled;
 
 pub use bounded::{BoundedCodec, BoundedDecoder, Field, MOST_PARTS, Parts};
 pub use frame::{EncodedBatch, Frame, RECORD_TAG};
-pub use pulled::{Pulled, Receipt};
+pub use pulled::Pulled;
 
 /// Messages and client stubs of package `ackgate.v1`.
 #[allow(

@@ -1,10 +1,7 @@
 //! [`Pulled`]: a `PullResponse` as the gateway sends it. Its batches are encoded already,
-//! as in a [`Frame`](crate::Frame), and it says when the transport takes it: from then on
-//! its records are handed over, and one that is dropped before never was.
+//! as in a [`Frame`](crate::Frame).
 //!
 //! Boundary: only encoding. Callers decode it as an ordinary [`v1::PullResponse`].
-
-use std::{fmt, sync::Mutex};
 
 use bytes::{Buf, BufMut};
 use prost::{
@@ -24,44 +21,10 @@ pub struct Pulled {
     pub head: v1::PullResponse,
     /// The batches.
     pub batches: Vec<EncodedBatch>,
-    /// Told when the transport takes the answer.
-    pub receipt: Receipt,
-}
-
-/// Calls what it holds when the answer is encoded. Dropped uncalled, the answer never
-/// went out.
-#[derive(Default)]
-pub struct Receipt(Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Receipt {
-    /// A receipt that calls `told` once, from the task that serves the connection: it must
-    /// not block.
-    #[must_use]
-    pub fn new(told: impl FnOnce() + Send + 'static) -> Self {
-        Self(Mutex::new(Some(Box::new(told))))
-    }
-
-    fn give(&self) {
-        // A panic elsewhere is no reason to keep the answer back.
-        let told = match self.0.lock() {
-            Ok(mut told) => told.take(),
-            Err(poisoned) => poisoned.into_inner().take(),
-        };
-        if let Some(told) = told {
-            told();
-        }
-    }
-}
-
-impl fmt::Debug for Receipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Receipt")
-    }
 }
 
 impl Message for Pulled {
     fn encode_raw(&self, buf: &mut impl BufMut) {
-        self.receipt.give();
         self.head.encode_raw(buf);
         for batch in &self.batches {
             encode_key(BATCHES_TAG, WireType::LengthDelimited, buf);
@@ -98,11 +61,6 @@ impl Message for Pulled {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    };
-
     use bytes::Bytes;
 
     use super::*;
@@ -125,14 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_is_read_as_the_protocol_says_it_and_tells_once_that_it_was_taken() {
-        let told = Arc::new(AtomicUsize::new(0));
-        let receipt = Receipt::new({
-            let told = Arc::clone(&told);
-            move || {
-                told.fetch_add(1, Ordering::Relaxed);
-            }
-        });
+    fn answer_is_read_as_the_protocol_says_it() {
         let head = |lane| v1::Batch {
             lane,
             topic: "orders".to_owned(),
@@ -155,9 +106,7 @@ mod tests {
                     records: vec![encoded(&record(0))],
                 },
             ],
-            receipt,
         };
-        assert_eq!(told.load(Ordering::Relaxed), 0);
         let bytes = pulled.encode_to_vec();
         assert_eq!(bytes.len(), pulled.encoded_len());
         let batch = |lane, records| v1::Batch {
@@ -174,7 +123,5 @@ mod tests {
                 ..answer
             })
         );
-        let _again = pulled.encode_to_vec();
-        assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     config::Listen,
     health::{self, Health},
     registry::Registry,
-    session::{Service, with_reason},
+    session::{Service, with_reason, with_receipt},
 };
 
 /// Largest message a subscriber may send: 10,000 verdicts, each with a code and a
@@ -154,6 +154,7 @@ fn routes(listen: &Listen, service: Service, health: &Health) -> Routes {
     let router = services
         .routes()
         .into_axum_router()
+        .layer(MapResponseLayer::new(with_receipt))
         .layer(MapRequestLayer::new(move |request| {
             unfinished.bound(request)
         }))

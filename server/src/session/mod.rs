@@ -20,6 +20,7 @@ mod writer;
 pub use age::Age;
 pub(crate) use publish::with_reason;
 pub use pull::Limits as PullLimits;
+pub(crate) use pull::with_receipt;
 pub use service::{Gate, Service};
 pub use status::{DOMAIN, Reason};
 pub use web::OverWeb;

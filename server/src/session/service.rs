@@ -199,7 +199,7 @@ impl GatewayService for Service {
         let left = pull::time_left(request.metadata());
         let caller = caller(&request);
         let pulled = self.shared.pulls.pull(request.into_inner(), caller, left);
-        pulled.await.map(Response::new)
+        pulled.await
     }
 
     async fn settle(

@@ -9,6 +9,7 @@
 
 mod asked;
 mod keeper;
+mod receipt;
 mod sitting;
 
 use std::{
@@ -23,9 +24,10 @@ use std::{
 use ackgate_proto::{Pulled, v1};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::Status;
+use tonic::{Response, Status};
 
 pub(super) use self::asked::time_left;
+pub(crate) use self::receipt::with_receipt;
 use self::{keeper::Keeper, sitting::Sitting};
 use super::{convert, goodbye, handshake, outcome::shutting_down, service::Gate, status::Reason};
 use crate::{
@@ -98,7 +100,7 @@ impl Pulls {
         request: v1::PullRequest,
         caller: Option<Principal>,
         left: Option<Duration>,
-    ) -> Result<Pulled, Status> {
+    ) -> Result<Response<Pulled>, Status> {
         let draw = asked::draw(&request, left)?;
         let sitting = if request.session.is_empty() {
             self.begin(request, caller).await?

@@ -9,16 +9,16 @@ use std::{
     time::Duration,
 };
 
-use ackgate_proto::{Pulled, Receipt, v1};
+use ackgate_proto::{Pulled, v1};
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::{Instant, timeout},
 };
-use tonic::Status;
+use tonic::{Response, Status};
 
-use super::{ANSWER_ROOM, keeper::Call, unknown};
+use super::{ANSWER_ROOM, keeper::Call, receipt::Receipt, unknown};
 use crate::{
     access::Principal,
     consumer::{
@@ -107,7 +107,11 @@ impl Sitting {
     }
 
     /// Takes records. Dropped before its answer goes out, it has taken none.
-    pub(super) async fn pull(&self, mut draw: Draw, idle: Duration) -> Result<Pulled, Status> {
+    pub(super) async fn pull(
+        &self,
+        mut draw: Draw,
+        idle: Duration,
+    ) -> Result<Response<Pulled>, Status> {
         // The last batch may be larger by what it takes beside its records.
         draw.most.bytes = draw.most.bytes.min(self.max_bytes - HEAD_ROOM);
         self.touch();
@@ -127,9 +131,9 @@ impl Sitting {
         }
     }
 
-    fn answer(&self, taken: Taken, idle: Duration) -> Pulled {
+    fn answer(&self, taken: Taken, idle: Duration) -> Response<Pulled> {
         let batches = taken.batches.into_iter().map(convert::encoded_batch);
-        let receipt = taken.receipt;
+        let receipt = Receipt::new(taken.receipt);
         let mut pulled = Pulled {
             head: v1::PullResponse {
                 session: if taken.has_ended {
@@ -145,10 +149,6 @@ impl Sitting {
                 draining: taken.is_draining,
             },
             batches: batches.collect(),
-            receipt: Receipt::new(move || {
-                // Its keeper may be gone.
-                let _unheard = receipt.send(());
-            }),
         };
         let most = self.max_bytes + ANSWER_ROOM;
         let mut left = most.saturating_sub(pulled.encoded_len() as u64);
@@ -161,7 +161,9 @@ impl Sitting {
             pulled.head.lane_events.push(news);
         }
         pulled.head.lane_events.reverse();
-        pulled
+        let mut answer = Response::new(pulled);
+        answer.extensions_mut().insert(receipt);
+        answer
     }
 
     /// Says something to the driver and waits for its answer.

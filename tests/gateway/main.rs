@@ -53,6 +53,7 @@ mod rebalance;
 mod redelivery;
 mod redrive;
 mod reflection;
+mod restarts;
 mod rolling;
 mod secure;
 mod sessions;
@@ -62,6 +63,7 @@ mod tools;
 mod transport;
 mod verdicts;
 mod web;
+mod windows;
 mod worker;
 
 use std::process::ExitCode;
@@ -111,6 +113,8 @@ fn main() -> ExitCode {
         web::cases(),
         handover::cases(),
         transport::cases(),
+        windows::cases(),
+        restarts::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

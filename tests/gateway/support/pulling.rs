@@ -9,7 +9,7 @@ use ackgate_proto::v1::{
 use tokio::time::timeout;
 use tonic::{Code, Request, Status, transport::Channel};
 
-use super::{PATIENCE, Received, connection, eventually, reason};
+use super::{PATIENCE, Received, connection, eventually, reason, received::unpack};
 
 /// One session, or none yet.
 #[derive(Clone, Debug)]
@@ -29,24 +29,7 @@ pub(crate) fn span(duration: Duration) -> Option<prost_types::Duration> {
 
 /// The records of an answer.
 pub(crate) fn records_of(answer: &PullResponse) -> Vec<Received> {
-    let mut records = Vec::new();
-    for batch in &answer.batches {
-        for record in &batch.records {
-            let run = batch
-                .redeliveries
-                .iter()
-                .find(|run| (run.first_offset..=run.last_offset).contains(&record.offset));
-            records.push(Received {
-                lane: batch.lane,
-                partition: batch.partition,
-                offset: record.offset,
-                attempt: run.map_or(1, |run| run.attempt),
-                delivery: run.map_or(1, |run| run.delivery),
-                record: record.clone(),
-            });
-        }
-    }
-    records
+    answer.batches.iter().cloned().flat_map(unpack).collect()
 }
 
 /// Their values.

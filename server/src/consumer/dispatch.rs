@@ -230,6 +230,7 @@ impl Driver {
             return;
         };
         entry.waiting.remove(&to.subscriber);
+        entry.progress.handed += 1;
         let mut batch = OutboundBatch {
             lane: entry.label(),
             records: Vec::with_capacity(1),

@@ -20,7 +20,8 @@ def delivery(*headers, own=""):
     record = wire.records.add(offset=5)
     for name, value in headers:
         record.headers.add(key=name, value=value)
-    del own
+    if own:
+        wire.traces.add(offset=5, traceparent=own, tracestate="g=1")
     ledger, _ = new_ledger()
     return next(iter(Batch(ledger, 1, wire)))
 
@@ -71,17 +72,14 @@ def test_the_last_parent_counts_and_states_are_joined():
         ("tracestate", b"b=2"),
         ("tracestate", None),
     ]
-    assert of_record(headers, "") == TraceContext(PARENT, "a=1,b=2")
+    assert of_record(headers, None) == TraceContext(PARENT, "a=1,b=2")
 
 
 def test_the_gateways_context_goes_before_the_records():
     headers = [("traceparent", PARENT.encode()), ("tracestate", b"a=1")]
-    # Of the same trace, so the state is of it, too.
-    assert of_record(headers, OWN) == TraceContext(OWN, "a=1")
-    other = OWN.replace(TRACE, "1" * 32)
-    assert of_record(headers, other) == TraceContext(other)
-    assert of_record([], OWN) == TraceContext(OWN)
-    assert of_record(headers, "nonsense") == TraceContext(PARENT, "a=1")
+    assert delivery(*headers, own=OWN).trace_context == TraceContext(OWN, "g=1")
+    assert delivery(own=OWN).trace_context == TraceContext(OWN, "g=1")
+    assert delivery(*headers, own="nonsense").trace_context == TraceContext(PARENT, "a=1")
 
 
 def test_opentelemetry_goes_on_with_it():

@@ -27,7 +27,17 @@ class Batch:
     the whole is for those that have none.
     """
 
-    __slots__ = ("_answered", "_ledger", "_numbers", "_runs", "lane", "name", "session", "wire")
+    __slots__ = (
+        "_answered",
+        "_ledger",
+        "_numbers",
+        "_runs",
+        "_traces",
+        "lane",
+        "name",
+        "session",
+        "wire",
+    )
 
     def __init__(self, ledger: Ledger, session: int, wire: record_pb2.Batch) -> None:
         """Takes a batch as it came; it must have a record."""
@@ -42,6 +52,11 @@ class Batch:
         for run in wire.redeliveries:
             for offset in range(run.first_offset, run.last_offset + 1):
                 self._numbers[offset] = (run.attempt, run.delivery)
+        # Few records have one, and usually none.
+        self._traces = {
+            trace.offset: TraceContext.parse(trace.traceparent, trace.tracestate)
+            for trace in wire.traces
+        }
         self._runs = self._as_runs(wire)
 
     def _as_runs(self, wire: record_pb2.Batch) -> list[Run]:
@@ -129,9 +144,9 @@ class Batch:
         self.session = self._ledger.session
         return bool(self._runs)
 
-    def _trace(self, offset: int) -> str:
-        """The `traceparent` that the gateway gave for a record; empty if none."""
-        return ""
+    def _trace(self, offset: int) -> TraceContext | None:
+        """The gateway's own span of a delivery, if there is one."""
+        return self._traces.get(offset)
 
     def _left(self) -> list[Run]:
         if not self._answered:

@@ -41,7 +41,9 @@ _LASTING: tuple[tuple[str, str], ...] = (
 )
 
 # What a connection ends with before the first message, whatever there is at the other end.
-_CUT = re.compile("socket closed|connection reset|end of (tcp )?stream|broken pipe", re.IGNORECASE)
+_CUT = re.compile(
+    "socket closed|connection reset|end of (tcp )?stream|broken pipe|unwrap failed", re.IGNORECASE
+)
 
 
 def explained(error: GatewayError, to: Target) -> GatewayError:
@@ -58,11 +60,12 @@ def explained(error: GatewayError, to: Target) -> GatewayError:
         for words, advice in _LASTING:
             if re.search(words, said, re.IGNORECASE):
                 return TlsError(f"no TLS with {to.authority}: {advice} ({said})")
-        if _CUT.search(said) and to.tls.certificate is None:
-            hint = f"a gateway that wants a certificate of this side does that: {_CLIENT}"
-            return GatewayError(error.code, f"{said} ({hint})", retry_after=error.retry_after)
+    if not _CUT.search(said):
         return error
-    if _CUT.search(said):
+    if to.tls is None:
         hint = "if the gateway speaks TLS, the address begins with https://"
-        return GatewayError(error.code, f"{said} ({hint})", retry_after=error.retry_after)
-    return error
+    elif to.tls.certificate is None:
+        hint = f"if the gateway wants a certificate of this side, {_CLIENT}"
+    else:
+        hint = "the gateway may not take this side's certificate; its log says so"
+    return GatewayError(error.code, f"{said} ({hint})", retry_after=error.retry_after)

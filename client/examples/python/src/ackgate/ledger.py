@@ -16,7 +16,7 @@ from enum import Enum
 from ackgate.durable import Durable, Waits, Watcher, not_asked, session_ended
 from ackgate.events import Counters, Outcome, Problem, ProblemKind
 from ackgate.resume import Fate, Fates, manifest
-from ackgate.runs import HeldRuns, LaneName, Run
+from ackgate.runs import HeldRuns, LaneName, Run, either_way
 from ackgate.v1 import gateway_pb2
 
 MANY_LANES = 10_000
@@ -346,7 +346,7 @@ class Ledger:
 
     def _push_ack(self, run: Run) -> None:
         acks = self._gathered.acks
-        if acks and (longer := _joined(acks[-1], run)):
+        if acks and (longer := either_way(acks[-1], run)):
             acks[-1] = longer
         else:
             acks.append(run)
@@ -356,7 +356,7 @@ class Ledger:
         for run in parts:
             longer = None
             if answers and answers[-1][1] == answer:
-                longer = _joined(answers[-1][0], run)
+                longer = either_way(answers[-1][0], run)
             if longer:
                 answers[-1] = (longer, answer)
             else:
@@ -422,14 +422,3 @@ class Ledger:
 def _end(durables: Iterable[Durable]) -> None:
     for durable in durables:
         durable.end(session_ended())
-
-
-def _joined(before: Run, run: Run) -> Run | None:
-    """The run of both, if one follows the other without a gap."""
-    if before.lane != run.lane or before.delivery != run.delivery:
-        return None
-    if before.last + 1 == run.first:
-        return before.part(before.first, run.last)
-    if run.last + 1 == before.first:
-        return before.part(run.first, before.last)
-    return None

@@ -71,11 +71,12 @@ class TraceContext:
         return [(name, value.encode()) for name, value in self.carrier().items()]
 
 
-def of_record(headers: Iterable[tuple[str, bytes | None]], gateways: str) -> TraceContext | None:
-    """The context of a record: the gateway's own, if it gave one, else its producer's.
-
-    `gateways` is the `traceparent` that came beside the record, or empty.
-    """
+def of_record(
+    headers: Iterable[tuple[str, bytes | None]], gateways: TraceContext | None
+) -> TraceContext | None:
+    """The context of a record: the gateway's, if one came beside it, else its producer's."""
+    if gateways is not None:
+        return gateways
     parent, states = "", list[str]()
     for name, value in headers:
         text = (value or b"").decode("utf-8", errors="replace")
@@ -83,13 +84,7 @@ def of_record(headers: Iterable[tuple[str, bytes | None]], gateways: str) -> Tra
             parent = text
         elif name == STATE and value is not None:
             states.append(text)
-    producers = TraceContext.parse(parent, ",".join(states))
-    context = TraceContext.parse(gateways)
-    if context is None:
-        return producers
-    if producers is not None and producers.trace_id == context.trace_id:
-        return TraceContext(context.traceparent, producers.tracestate)
-    return context
+    return TraceContext.parse(parent, ",".join(states))
 
 
 def _is_state(text: str) -> bool:

@@ -17,13 +17,11 @@ import grpc
 import grpc.aio
 
 from ackgate import channel
-from ackgate.addresses import Addresses
 from ackgate.core import How, OpenStream
 from ackgate.delivery import Batch, Delivery
 from ackgate.errors import AckgateError, GatewayError, NotClosed
-from ackgate.events import Observer, Stats
+from ackgate.events import Stats
 from ackgate.ledger import Phase, Readiness
-from ackgate.options import Options
 from ackgate.shell import GRACE, SLACK, Connection, Shell, Taken
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
 from ackgate.v1.gateway_pb2_grpc import GatewayServiceStub
@@ -57,17 +55,9 @@ class Subscriber(Shell):
                 delivery.ack()
     """
 
-    def __init__(
-        self,
-        address: Addresses,
-        subscription: str = "",
-        options: Options | None = None,
-        on_event: Observer | None = None,
-    ) -> None:
-        """Checks the options; connects when it is entered, iterated or run."""
+    def _prepare(self) -> None:
         # What is given before it is started wakes nobody.
         self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(address, subscription, options, on_event)
         self._tasks: list[asyncio.Task[None]] = []
         self._connection: _Connection | None = None
         self._stopping = asyncio.Event()

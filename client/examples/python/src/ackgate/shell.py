@@ -62,11 +62,16 @@ class Shell:
         does not serve. What is in hand over a lost connection is asked for where it came from.
         """
         self._options = options or Options()
+        self._prepare()
         self._core = new_core(address, subscription, self._options, on_event, self._wake)
         self._inbox = Inbox(self._core.counters, self._options.credit)
         self._error: BaseException | None = None
         self._extends = False
         self._stop_until: float | None = None
+
+    def _prepare(self) -> None:
+        """Makes what waits and wakes."""
+        raise NotImplementedError
 
     def stats(self) -> Stats:
         """The counts so far."""

@@ -17,13 +17,11 @@ from types import TracebackType
 import grpc
 
 from ackgate import channel
-from ackgate.addresses import Addresses
 from ackgate.core import How, OpenStream
 from ackgate.delivery import Batch, Delivery
 from ackgate.errors import AckgateError, GatewayError, NotClosed
-from ackgate.events import Observer, Stats
+from ackgate.events import Stats
 from ackgate.ledger import Phase, Readiness
-from ackgate.options import Options
 from ackgate.shell import GRACE, Connection, Shell, Taken
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
 from ackgate.v1.gateway_pb2_grpc import GatewayServiceStub
@@ -64,15 +62,7 @@ class Subscriber(Shell):
                 delivery.ack()
     """
 
-    def __init__(
-        self,
-        address: Addresses,
-        subscription: str = "",
-        options: Options | None = None,
-        on_event: Observer | None = None,
-    ) -> None:
-        """Checks the options; connects when it is entered, iterated or run."""
-        super().__init__(address, subscription, options, on_event)
+    def _prepare(self) -> None:
         self._mutex = threading.Condition()
         self._state = _State.NEW
         self._working = 0

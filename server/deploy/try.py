@@ -3,8 +3,9 @@
 
 `ackgate demo` runs, a Prometheus scrapes its /metrics, and every expression of the dashboard, its
 variables and the alert rules is asked. It fails if one cannot be evaluated, if a panel shows
-nothing that is not in QUIET, if an alert fires, or if /metrics is not as promtool has it. Called by
-`check --demo`, which knows where the programs are. Everything is on loopback, and ends with it.
+nothing that is not in QUIET, if an alert fires, if a label is asked for a value that it never has,
+or if /metrics is not as promtool has it. Called by `check --demo`, which knows where the programs
+are. Everything is on loopback, and ends with it.
 """
 
 import argparse
@@ -140,6 +141,7 @@ def lint(promtool, text, kind):
 
 
 def ask_everything(server, show):
+    rules = [rule for group in api(server, "rules")["groups"] for rule in group["rules"]]
     complaints, empty, asked = [], [], 0
     for place, expression in expressions():
         asked += 1
@@ -152,9 +154,9 @@ def ask_everything(server, show):
             print(f"{len(results):5} {place}: {expression}")
         if not any(result["value"][1] != "NaN" for result in results):
             empty.append(place)
+    complaints += unknown_values(server, rules)
     loud = sorted({place for place in empty} - {f"panel {title}" for title in QUIET})
     complaints += [f"{place} shows nothing" for place in loud if place.startswith("panel")]
-    rules = [rule for group in api(server, "rules")["groups"] for rule in group["rules"]]
     for rule in rules:
         asked += 1
         if rule["health"] == "err":
@@ -165,6 +167,26 @@ def ask_everything(server, show):
             print(f"      alert {rule['name']}: {rule['state']}")
     print(f"{asked} expressions asked, of {len(rules)} alerts and the dashboard; without data: {len(empty)}")
     return complaints
+
+
+def unknown_values(server, rules):
+    """Values that labels of closed sets never have: what asks for one finds nothing, silently."""
+    page = (HERE.parent / "runbook.md").read_text()
+    asked = [expression for _, expression in expressions()] + [rule["query"] for rule in rules] + [page]
+    selectors = re.findall(r"(ackgate_\w+)\{([^}]*)\}", "\n".join(asked))
+    wanted = {
+        (name, label, value)
+        for name, matchers in selectors
+        for label, values in re.findall(r'(cause|kind|outcome|reason|state)=~?"([^"]*)"', matchers)
+        for value in values.split("|")
+    }
+    # What never happens in a demo has no series there.
+    never = {"ackgate_lane_held"}
+    return [
+        f"{name} never has {label}={value!r}"
+        for name, label, value in sorted(wanted)
+        if name not in never and not query(server, f'{name}{{{label}="{value}"}}')
+    ]
 
 
 def expressions():

@@ -49,6 +49,7 @@ mod publish;
 mod publish_rules;
 mod publish_trouble;
 mod pull;
+mod ready;
 mod rebalance;
 mod redelivery;
 mod redrive;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         redrive::cases(),
         reflection::cases(),
         dead_letter_topics::cases(),
+        ready::cases(),
         rebalance::cases(),
         flow_control::cases(),
         health::cases(),

@@ -6,7 +6,7 @@ use ackgate_proto::v1::{
     Confirm, ExtendRequest, Extension, LaneEvent, Outcome, PullRequest, PullResponse,
     SettleRequest, Verdict, VerdictAnswer, gateway_service_client::GatewayServiceClient,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Code, Request, Status, transport::Channel};
 
 use super::{PATIENCE, Received, connection, eventually, reason, received::unpack};
@@ -109,8 +109,13 @@ impl Pulling {
 
     /// Calls until so many records have come.
     pub(crate) async fn records(&mut self, count: usize) -> Vec<Received> {
+        let deadline = Instant::now() + PATIENCE;
         let mut records = Vec::new();
         while records.len() < count {
+            assert!(
+                Instant::now() < deadline,
+                "{count} records did not come: {records:?}"
+            );
             records.extend(self.pull().await);
         }
         records

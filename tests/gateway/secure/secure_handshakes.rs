@@ -54,8 +54,14 @@ async fn tls_and_plain_text_do_not_meet(stage: Stage) {
 fn client_hello(version: [u8; 2]) -> Vec<u8> {
     let mut hello = version.to_vec();
     hello.extend([7; 32]);
-    // No session, one suite that was usual then, no compression.
-    hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]);
+    // No session, a suite for keys like the gateway's, no compression.
+    hello.extend([0, 0, 2, 0xc0, 0x2b, 1, 0]);
+    // Signatures by ECDSA with SHA-256, the curve P-256, its points as they are.
+    let signatures = [0, 13, 0, 4, 0, 2, 4, 3];
+    let curves = [0, 10, 0, 4, 0, 2, 0, 23];
+    let points = [0, 11, 0, 2, 1, 0];
+    hello.extend([0, 22]);
+    hello.extend([&signatures[..], &curves, &points].concat());
     let with_length = |kind: &[u8], wide: usize, body: &[u8]| {
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
         [kind, &length[4 - wide..], body].concat()
@@ -65,24 +71,31 @@ fn client_hello(version: [u8; 2]) -> Vec<u8> {
 }
 
 async fn old_versions_of_tls_are_refused(stage: Stage) {
+    // Kinds of messages, and what an alert says.
+    const HANDSHAKE: u8 = 22;
+    const ALERT: u8 = 21;
     const FATAL: u8 = 2;
     const PROTOCOL_VERSION: u8 = 70;
     let topic = stage.topic("t", 1).await;
     let authority = Authority::new(stage.folder(), "ca");
     let top = authority.signs(&HERE).lines();
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
-    for version in [[3, 1], [3, 2]] {
+    let answer = async |version| {
         let mut stream = TcpStream::connect(gateway.address).await.unwrap();
         stream.write_all(&client_hello(version)).await.unwrap();
-        let mut alert = [0; 7];
-        let read = timeout(PATIENCE, stream.read_exact(&mut alert)).await;
-        read.expect("in time").expect("it is told why");
-        assert_eq!(
-            (alert[0], &alert[5..]),
-            (21, &[FATAL, PROTOCOL_VERSION][..]),
-            "{version:?}: {alert:?}"
-        );
+        let mut answer = [0; 7];
+        let read = timeout(PATIENCE, stream.read_exact(&mut answer)).await;
+        read.expect("in time").expect("it is answered");
+        answer
+    };
+    // TLS 1.0 and 1.1; and 1.2, so that it is the version that matters.
+    for old in [[3, 1], [3, 2]] {
+        let alert = answer(old).await;
+        let said = (alert[0], alert[5], alert[6]);
+        assert_eq!(said, (ALERT, FATAL, PROTOCOL_VERSION), "{old:?}: {alert:?}");
     }
+    let new = answer([3, 3]).await;
+    assert_eq!(new[0], HANDSHAKE, "{new:?}");
 }
 
 async fn handshakes_that_stand_still_keep_nobody_out(stage: Stage) {

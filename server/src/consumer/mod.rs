@@ -33,6 +33,7 @@ mod members;
 mod membership;
 mod metadata;
 pub(crate) mod mutation;
+mod news;
 mod numbers;
 mod opening;
 mod progress;

@@ -54,6 +54,7 @@ mod rebalance;
 mod redelivery;
 mod redrive;
 mod reflection;
+mod restarts;
 mod rolling;
 mod secure;
 mod sessions;
@@ -63,6 +64,7 @@ mod tools;
 mod transport;
 mod verdicts;
 mod web;
+mod windows;
 mod worker;
 
 use std::process::ExitCode;
@@ -113,6 +115,8 @@ fn main() -> ExitCode {
         web::cases(),
         handover::cases(),
         transport::cases(),
+        windows::cases(),
+        restarts::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -236,6 +236,7 @@ impl Driver {
             records: Vec::with_capacity(1),
             ranges: Vec::with_capacity(1),
             redelivered: Vec::new(),
+            traces: Vec::new(),
         };
         let mut total = Size::default();
         let mut next = Some(first);

@@ -28,11 +28,15 @@ use crate::{
     publish::{self, Desk},
     registry::{Closing, Registry},
     session::{Gate, PullLimits, Service},
+    telemetry::traces::Traces,
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
 const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
+
+/// Time for the last spans to reach a collector.
+const FLUSHED_WITHIN: Duration = Duration::from_secs(3);
 
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
@@ -81,6 +85,7 @@ pub struct Gateway {
     registry: Registry,
     desk: Desk,
     health: Health,
+    traces: Traces,
 }
 
 impl Gateway {
@@ -96,7 +101,14 @@ impl Gateway {
             None => None,
             Some(admin) => Some(bind("admin.address", admin.address).await?),
         };
-        let kafka = Kafka::new(&config);
+        let traces = Traces::new(
+            &config.traces,
+            opentelemetry_sdk::Resource::builder_empty()
+                .with_service_name("ackgate")
+                .build(),
+            None,
+        );
+        let kafka = Kafka::new(&config, traces.clone());
         for publish in &config.publish {
             kafka.check(publish).map_err(|source| Error::Publish {
                 cluster: publish.cluster.clone(),
@@ -129,6 +141,7 @@ impl Gateway {
             registry,
             desk,
             health,
+            traces,
         })
     }
 
@@ -165,6 +178,7 @@ impl Gateway {
             desk,
             health,
             address,
+            traces,
         } = self;
         descriptors::raise(listen.max_connections);
         let limits = PullLimits::of(&listen);
@@ -209,6 +223,7 @@ impl Gateway {
                 server.abort();
             }
         }
+        traces.shut_down(FLUSHED_WITHIN).await;
         tracing::info!("stopped");
         Ok(())
     }

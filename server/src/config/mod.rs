@@ -51,6 +51,7 @@ mod secret;
 mod start_parse;
 mod subscription;
 mod subscription_parse;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -70,6 +71,7 @@ pub use self::{
     publish::{Acks, Publish},
     reference::reference,
     subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
+    telemetry::Traces,
     wish::{Contradiction, Wish, Wishes},
 };
 
@@ -96,6 +98,8 @@ pub struct Config {
     pub shutdown: Shutdown,
     /// Log settings.
     pub log: Log,
+    /// Which records are traced.
+    pub traces: Traces,
     /// Memory for records that are fetched and not settled, in bytes, over all lanes.
     pub memory_bytes: u64,
 }

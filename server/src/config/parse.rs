@@ -55,6 +55,11 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
         ad_hoc: ad_hoc?,
         shutdown: shutdown?,
         log: log?,
+        traces: super::Traces {
+            sample: 0.001,
+            trust_parent: false,
+            keep: 4096,
+        },
         memory_bytes: memory_bytes?,
     })
 }

@@ -1,6 +1,8 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
+use std::sync::Arc;
+
 use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Standing, Subscriber, Time};
 
 use super::{
@@ -12,6 +14,7 @@ use super::{
     mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
     tell::tell,
+    traces::{Delivered, keep_within},
 };
 
 /// How an attempt to hand something out ended.
@@ -224,6 +227,8 @@ impl Driver {
             return;
         };
         let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
+        let name = Arc::clone(&attached.name);
+        let message = attached.message_room(&to);
         let max_records = to.records.min(u64::from(attached.batch.max_records));
         let max_bytes = to.bytes.min(attached.batch.max_bytes);
         let Some(entry) = self.lanes.touch(generation) else {
@@ -277,6 +282,19 @@ impl Driver {
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
+            if !entry.traces.is_empty() {
+                let part = Delivered {
+                    range,
+                    numbers: ready,
+                    subscriber: to.subscriber,
+                    name: &name,
+                    is_broadcast: entry.lane.is_broadcast(),
+                };
+                let Entry {
+                    traces, partition, ..
+                } = &mut *entry;
+                traces.handed_out(&self.parts.tracer, partition, part, &mut batch.traces);
+            }
             total.records += size.records;
             total.bytes += size.bytes;
             let is_full = is_part || total.records >= max_records || batch.ranges.len() >= MAX_RUNS;
@@ -287,6 +305,10 @@ impl Driver {
         }
         if batch.ranges.is_empty() {
             return;
+        }
+        if !batch.traces.is_empty() {
+            // Without them a record is as good as one that is not traced.
+            keep_within(message.saturating_sub(total.bytes), &mut batch.traces);
         }
         self.subscribers.take(to.subscriber, total, first.alone);
         self.subscribers

@@ -29,10 +29,12 @@ use super::{
     mutation,
     shape::Waits,
     subscribers::Subscribers,
+    traces::Spans,
 };
 use crate::{
     broker::{self, Commit, Connect, Placed, Producer},
     config,
+    telemetry::traces::Tracer,
 };
 
 /// Messages from sessions that wait for the driver; a full queue makes them wait.
@@ -56,6 +58,8 @@ pub struct Parts {
     pub origin: Instant,
     /// Judges the age of records.
     pub wall: Wall,
+    /// Where its spans go.
+    pub tracer: Tracer,
 }
 
 /// A dead letter on its way.
@@ -93,6 +97,7 @@ pub(super) struct Driver {
     /// Bytes counted in the gateway's budget for what is fetched ahead.
     pub(super) prefetch: u64,
     pub(super) tally: Tally,
+    pub(super) spans: Spans,
     counts: watch::Sender<Counts>,
 }
 
@@ -127,6 +132,7 @@ pub fn spawn(parts: Parts) -> Handle {
         fence,
         prefetch: 0,
         tally: Tally::default(),
+        spans: Spans::default(),
         counts,
     };
     tokio::spawn(driver.run());

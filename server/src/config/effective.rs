@@ -78,6 +78,18 @@ impl Config {
                     ),
                 ]),
             ),
+            (
+                "health".to_owned(),
+                line(&[("stalled_after", span(self.health.stalled_after))]),
+            ),
+            (
+                "telemetry.traces".to_owned(),
+                line(&[
+                    ("sample", self.traces.sample.to_string()),
+                    ("trust_parent", self.traces.trust_parent.to_string()),
+                    ("keep", self.traces.keep.to_string()),
+                ]),
+            ),
         ];
         if let Some(admin) = &self.admin {
             let address = admin.address.to_string();

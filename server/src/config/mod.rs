@@ -51,9 +51,9 @@ mod secret;
 mod start_parse;
 mod subscription;
 mod subscription_parse;
-mod telemetry;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod tree;
 mod unwritten_parse;
 mod value;
@@ -66,12 +66,12 @@ pub use self::{
     copying::{Alias, Copying, Creation, LetterPartition},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
-    listen::{Listen, Log, Shutdown},
+    listen::{Health, Listen, Log, Shutdown},
     problem::{Problem, Problems},
     publish::{Acks, Publish},
     reference::reference,
     subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
-    telemetry::Traces,
+    traces::Traces,
     wish::{Contradiction, Wish, Wishes},
 };
 
@@ -100,6 +100,8 @@ pub struct Config {
     pub log: Log,
     /// Which records are traced.
     pub traces: Traces,
+    /// When lanes are told as stalled.
+    pub health: Health,
     /// Memory for records that are fetched and not settled, in bytes, over all lanes.
     pub memory_bytes: u64,
 }

@@ -6,13 +6,13 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse, address,
-    admin, checks,
+    Cluster, Config, Health, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse,
+    address, admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
     reader::{Reader, path, problem},
-    subscription_parse,
+    subscription_parse, traces,
     tree::{Node, Origin},
     value, web_parse,
 };
@@ -24,6 +24,8 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     let admin = admin::admin(reader);
     let shutdown = shutdown(reader);
     let log = log(reader);
+    let traces = traces::traces(reader);
+    let stalled_after = reader.read(&options::HEALTH_STALLED_AFTER, "", value::duration);
 
     let names = reader.names("clusters");
     let clusters: Vec<Option<Cluster>> = names.iter().map(|name| cluster(reader, name)).collect();
@@ -55,10 +57,9 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
         ad_hoc: ad_hoc?,
         shutdown: shutdown?,
         log: log?,
-        traces: super::Traces {
-            sample: 0.001,
-            trust_parent: false,
-            keep: 4096,
+        traces: traces?,
+        health: Health {
+            stalled_after: stalled_after?,
         },
         memory_bytes: memory_bytes?,
     })

@@ -57,6 +57,8 @@ pub(super) struct Limits {
     pub(super) grace: Duration,
     /// Connections at one time.
     pub(super) connections: usize,
+    /// What that number is called.
+    pub(super) bound: &'static str,
 }
 
 /// What is served on each connection.
@@ -105,11 +107,11 @@ pub(super) async fn run<IO>(
                         tasks.spawn(life.lead(connection, serving, limits));
                     }
                     Err(_none) => {
-                        let most = limits.connections;
+                        let (most, bound) = (limits.connections, limits.bound);
                         note(&mut noted, || {
                             tracing::warn!(
                                 "connections are closed at once: {most} are open, which is \
-                                 listen.max_connections"
+                                 {bound}"
                             );
                         });
                     }

@@ -38,6 +38,17 @@ impl Traces {
         }
     }
 
+    /// Traces nothing.
+    #[cfg(test)]
+    pub(crate) fn off() -> Self {
+        let none = config::Traces {
+            sample: 0.0,
+            trust_parent: false,
+            keep: 0,
+        };
+        Self::new(&none, Resource::builder_empty().build(), None)
+    }
+
     /// Which records of a cluster are traced; `None`: none.
     #[must_use]
     pub fn sampling(&self, cluster: &str) -> Option<Sampling> {

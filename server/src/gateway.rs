@@ -233,7 +233,7 @@ impl Gateway {
         }
         health.drain();
         gate.close();
-        drain(&registry, &desk, &shutdown).await;
+        drain(&registry, &desk, &traces, &shutdown).await;
         drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
@@ -244,14 +244,13 @@ impl Gateway {
                 server.abort();
             }
         }
-        traces.shut_down(FLUSHED_WITHIN).await;
         tracing::info!("stopped");
         Ok(())
     }
 }
 
 /// Everything that is out is answered, committed and written, or its time is over.
-async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
+async fn drain(registry: &Registry, desk: &Desk, traces: &Traces, shutdown: &Shutdown) {
     tracing::info!(
         "stopping: refusing new streams, draining for {:?}",
         shutdown.drain
@@ -268,6 +267,7 @@ async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
         close_producers(producers, shutdown.close),
         desk.flush(shutdown.close)
     );
+    traces.shut_down(FLUSHED_WITHIN).await;
 }
 
 /// All drivers drain at the same time and leave their groups.

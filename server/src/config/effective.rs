@@ -1,7 +1,7 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Batch, Cluster, Config, Delivery, Intake, OnFailure, Publish, StartAt, Subscription,
+    Batch, Cluster, Config, Delivery, Intake, OnFailure, Publish, StartAt, Subscription, Traces,
     options::{size, span},
     problem::MASK,
 };
@@ -82,14 +82,7 @@ impl Config {
                 "health".to_owned(),
                 line(&[("stalled_after", span(self.health.stalled_after))]),
             ),
-            (
-                "telemetry.traces".to_owned(),
-                line(&[
-                    ("sample", self.traces.sample.to_string()),
-                    ("trust_parent", self.traces.trust_parent.to_string()),
-                    ("keep", self.traces.keep.to_string()),
-                ]),
-            ),
+            ("telemetry.traces".to_owned(), traces(&self.traces)),
         ];
         if let Some(admin) = &self.admin {
             let address = admin.address.to_string();
@@ -107,6 +100,14 @@ impl Config {
         }
         parts
     }
+}
+
+fn traces(traces: &Traces) -> String {
+    line(&[
+        ("sample", traces.sample.to_string()),
+        ("trust_parent", traces.trust_parent.to_string()),
+        ("keep", traces.keep.to_string()),
+    ])
 }
 
 fn off() -> String {

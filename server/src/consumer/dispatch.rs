@@ -14,7 +14,7 @@ use super::{
     mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
     tell::tell,
-    traces::{Delivered, keep_within},
+    traces::keep_within,
 };
 
 /// How an attempt to hand something out ended.
@@ -228,20 +228,13 @@ impl Driver {
         };
         let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
         let name = Arc::clone(&attached.name);
-        let message = attached.message_room(&to);
         let max_records = to.records.min(u64::from(attached.batch.max_records));
         let max_bytes = to.bytes.min(attached.batch.max_bytes);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
         entry.waiting.remove(&to.subscriber);
-        let mut batch = OutboundBatch {
-            lane: entry.label(),
-            records: Vec::with_capacity(1),
-            ranges: Vec::with_capacity(1),
-            redelivered: Vec::new(),
-            traces: Vec::new(),
-        };
+        let mut batch = OutboundBatch::of(entry.label());
         let mut total = Size::default();
         let mut next = Some(first);
         while let Some(ready) = next {
@@ -283,17 +276,8 @@ impl Driver {
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
             if !entry.traces.is_empty() {
-                let part = Delivered {
-                    range,
-                    numbers: ready,
-                    subscriber: to.subscriber,
-                    name: &name,
-                    is_broadcast: entry.lane.is_broadcast(),
-                };
-                let Entry {
-                    traces, partition, ..
-                } = &mut *entry;
-                traces.handed_out(&self.parts.tracer, partition, part, &mut batch.traces);
+                let who = (to.subscriber, &*name);
+                entry.name_spans(&self.parts.tracer, (range, ready), who, &mut batch.traces);
             }
             total.records += size.records;
             total.bytes += size.bytes;
@@ -306,11 +290,18 @@ impl Driver {
         if batch.ranges.is_empty() {
             return;
         }
+        self.send_batch(&to, batch, total, first.alone);
+    }
+
+    /// Puts a batch into the outbox of its subscriber.
+    fn send_batch(&mut self, to: &Allowance, mut batch: OutboundBatch, total: Size, alone: bool) {
         if !batch.traces.is_empty() {
             // Without them a record is as good as one that is not traced.
-            keep_within(message.saturating_sub(total.bytes), &mut batch.traces);
+            let attached = self.subscribers.get(to.subscriber);
+            let room = attached.map_or(0, |attached| attached.message_room(to));
+            keep_within(room.saturating_sub(total.bytes), &mut batch.traces);
         }
-        self.subscribers.take(to.subscriber, total, first.alone);
+        self.subscribers.take(to.subscriber, total, alone);
         self.subscribers
             .take_from_draw(to.subscriber, total, head_bytes(&batch));
         self.hand_out_twice(to.subscriber, &batch);

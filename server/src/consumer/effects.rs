@@ -90,14 +90,7 @@ impl Driver {
                 }
                 self.trace_returned(generation, subscriber, range, why);
             }
-            Effect::Settled { range } => {
-                if let Some(entry) = self.lanes.get_mut(generation) {
-                    entry.bodies.release(range);
-                    entry.forget_notes(range);
-                    atomic::forget(&mut entry.refusals, range);
-                }
-                self.trace_settled(generation, range);
-            }
+            Effect::Settled { range } => self.settled(generation, range),
             Effect::Skipped { range } => {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
@@ -129,6 +122,15 @@ impl Driver {
                 }
             }
         }
+    }
+
+    fn settled(&mut self, generation: Generation, range: OffsetRange) {
+        if let Some(entry) = self.lanes.get_mut(generation) {
+            entry.bodies.release(range);
+            entry.forget_notes(range);
+            atomic::forget(&mut entry.refusals, range);
+        }
+        self.trace_settled(generation, range);
     }
 
     /// A drain's last commit travels with the answer to the revoke. Before a stop has

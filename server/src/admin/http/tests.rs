@@ -12,6 +12,7 @@ use crate::{
     config::Subscription,
     consumer::Budget,
     registry::{Made, Make, Source},
+    telemetry::traces::Traces,
 };
 
 /// Nobody asks for a subscription.

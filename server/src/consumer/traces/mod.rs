@@ -9,18 +9,25 @@ mod lane;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
-use ackgate_lane::{Generation, Offset, OffsetRange, Position, Return, Standing, Subscriber};
+use ackgate_lane::{
+    Generation, Offset, OffsetRange, Position, Ready, Return, Standing, Subscriber,
+};
 use ackgate_proto::v1;
 use opentelemetry::trace::SpanContext;
 
+use self::lane::Delivered;
 pub(super) use self::{
     end::End,
-    lane::{Delivered, Ended, Traces},
+    lane::{Ended, Traces},
 };
-use super::{dead_letter::cause_name, driver::Driver};
+use super::{
+    dead_letter::{GivenUp, cause_name},
+    driver::Driver,
+    lanes::Entry,
+};
 use crate::{
     broker::{self, Chunk, Commit, ErrorKind, Placed},
-    telemetry::traces::{Operation, Polled, Span, names},
+    telemetry::traces::{Operation, Polled, Span, Tracer, names},
 };
 
 /// Commits and seeks that are told of and have no answer yet; one for each lane as a rule.
@@ -242,6 +249,27 @@ impl Driver {
     }
 }
 
+impl Entry {
+    /// A run of a batch goes out to a subscriber of that name: `told` gets the spans of its
+    /// traced records.
+    pub(super) fn name_spans(
+        &mut self,
+        tracer: &Tracer,
+        (range, numbers): (OffsetRange, Ready),
+        (subscriber, name): (Subscriber, &str),
+        told: &mut Vec<v1::RecordTrace>,
+    ) {
+        let part = Delivered {
+            range,
+            numbers,
+            subscriber,
+            name,
+            is_broadcast: self.lane.is_broadcast(),
+        };
+        self.traces.handed_out(tracer, &self.partition, part, told);
+    }
+}
+
 /// A kind of refusal as spans name it.
 const fn error_type(kind: ErrorKind) -> &'static str {
     match kind {
@@ -272,16 +300,16 @@ pub(super) fn keep_within(room: u64, traces: &mut Vec<v1::RecordTrace>) {
 
 /// What a dead letter of a record says of its trace.
 pub(super) fn letter(
-    entry: &mut super::lanes::Entry,
-    tracer: &crate::telemetry::traces::Tracer,
-    given_up: &super::dead_letter::GivenUp,
+    entry: &mut Entry,
+    tracer: &Tracer,
+    given_up: &GivenUp,
     topic: Option<&str>,
 ) -> Option<SpanContext> {
     if entry.traces.is_empty() {
         return None;
     }
     let to = (topic?, cause_name(given_up.cause));
-    let super::lanes::Entry {
+    let Entry {
         traces, partition, ..
     } = entry;
     traces.letter(tracer, given_up.offset, partition, to)

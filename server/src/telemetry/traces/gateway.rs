@@ -70,7 +70,6 @@ impl Traces {
     }
 
     /// `/v1/traces` of this gateway.
-    #[must_use]
     pub fn routes(&self) -> Router {
         let ring = self.out.as_ref().and_then(|out| out.ring.clone());
         routes(ring, self.resource.clone())

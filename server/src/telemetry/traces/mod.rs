@@ -13,6 +13,7 @@
 //! lanes or sessions. **Invariant**: a record that is not traced costs its fetch one look at
 //! its headers' names, and nothing after that.
 
+mod export;
 mod gateway;
 pub mod names;
 mod record;
@@ -23,6 +24,7 @@ mod span;
 mod tracer;
 
 pub use self::{
+    export::{Collector, export},
     gateway::Traces,
     names::Operation,
     record::{PARENT, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},

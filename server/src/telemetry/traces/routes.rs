@@ -137,7 +137,9 @@ fn since(text: &str, now: SystemTime) -> Result<SystemTime, String> {
     };
     let ago = || {
         let ago = humantime::parse_duration(text).ok()?;
-        Some(now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))
+        // Whatever is kept is younger.
+        let then = now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
+        Some(then.max(SystemTime::UNIX_EPOCH))
     };
     let time = humantime::parse_rfc3339_weak(text).ok();
     time.or_else(seconds).or_else(ago).ok_or_else(|| {

@@ -69,6 +69,9 @@ pub enum Error {
         /// The library's answer.
         source: broker::Error,
     },
+    /// What is configured of the receiver of telemetry cannot be used.
+    #[error("telemetry.otlp: {0}")]
+    Otlp(String),
     /// The client library refuses the settings of producers of published records.
     #[error("clusters.{cluster}: {source}")]
     Publish {
@@ -110,13 +113,7 @@ impl Gateway {
             None => None,
             Some(admin) => Some(bind("admin.address", admin.address).await?),
         };
-        let traces = Traces::new(
-            &config.traces,
-            opentelemetry_sdk::Resource::builder_empty()
-                .with_service_name("ackgate")
-                .build(),
-            None,
-        );
+        let traces = Traces::begin(&config.traces, &config.telemetry).map_err(Error::Otlp)?;
         let kafka = Kafka::new(&config, traces.clone());
         for publish in &config.publish {
             kafka.check(publish).map_err(|source| Error::Publish {

@@ -37,7 +37,7 @@ fn pages() -> Router {
     let parts = Parts {
         registry: registry.expect("nothing is refused"),
         started: Instant::now(),
-        traces: Traces::off(),
+        traces: Traces::quiet(),
     };
     let names = Names::of("127.0.0.1".parse().unwrap());
     router(&parts, Routes::default(), names)

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
+use opentelemetry::KeyValue;
 use opentelemetry_sdk::{
     Resource,
     trace::{BatchSpanProcessor, SpanProcessor as _},
 };
 
-use super::{Ring, Sampler, Sampling, Tracer, names, routes, tracer::Out};
+use super::{Collector, Ring, Sampler, Sampling, Tracer, export, names, routes, tracer::Out};
 use crate::config;
 
 /// What all parts of a gateway trace with. Clones are one.
@@ -21,6 +22,31 @@ pub struct Traces {
 }
 
 impl Traces {
+    /// As configured. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// What is said of the collector cannot be used, in words.
+    pub fn begin(traces: &config::Traces, telemetry: &config::Telemetry) -> Result<Self, String> {
+        let resource = Resource::builder_empty()
+            .with_service_name(telemetry.service_name.clone())
+            .with_attributes([
+                KeyValue::new(names::SERVICE_INSTANCE, telemetry.instance.clone()),
+                KeyValue::new(names::SERVICE_VERSION, env!("CARGO_PKG_VERSION")),
+            ])
+            .build();
+        let otlp = telemetry.otlp.as_ref().filter(|otlp| otlp.traces);
+        let export = otlp.map(|otlp| {
+            let collector = Collector {
+                endpoint: &otlp.endpoint,
+                headers: otlp.headers.iter().cloned().collect(),
+                ca: otlp.ca.as_deref(),
+            };
+            export(&collector, &resource)
+        });
+        let export = export.transpose()?;
+        Ok(Self::new(traces, resource, export))
+    }
+
     /// Spans go to the ring, if it has room for any, and to `export`. `resource` is who they
     /// are from.
     #[must_use]
@@ -38,13 +64,13 @@ impl Traces {
         }
     }
 
-    /// Traces nothing.
+    /// Traces no record.
     #[cfg(test)]
-    pub(crate) fn off() -> Self {
+    pub(crate) fn quiet() -> Self {
         let none = config::Traces {
             sample: 0.0,
             trust_parent: false,
-            keep: 0,
+            keep: 1,
         };
         Self::new(&none, Resource::builder_empty().build(), None)
     }

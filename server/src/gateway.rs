@@ -25,6 +25,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use self::{
     kafka::Kafka,
     listener::{Served, bind, local_addr, note_end, serve},
+    operators::AbortOnDrop,
 };
 use crate::{
     admin,
@@ -130,6 +131,7 @@ impl Gateway {
             config.ad_hoc,
             &config.clusters,
             Budget::new(config.memory_bytes),
+            config.health.stalled_after,
             kafka,
         )
         .map_err(|(subscription, source)| Error::Subscription {
@@ -206,21 +208,15 @@ impl Gateway {
         let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         listener::tell(&listen);
-        let _operators = match admin {
-            None => None,
-            Some(admin) => {
-                let address = local_addr("admin.address", &admin, address)?;
-                let parts = admin::http::Parts {
-                    registry: registry.clone(),
-                    started,
-                    traces: traces.clone(),
-                };
-                let serving = operators::serve(admin, &parts, address);
-                let pages = admin::http::pages_at(address);
-                tracing::info!(%address, pages, "listening for operators");
-                Some(serving)
-            }
+        let parts = admin::http::Parts {
+            registry: registry.clone(),
+            started,
+            health: health.view(),
+            traces: traces.clone(),
         };
+        let _operators = admin
+            .map(|admin| serve_operators(admin, &parts, address))
+            .transpose()?;
         tokio::select! {
             ended = &mut server => {
                 note_end(ended);
@@ -244,6 +240,19 @@ impl Gateway {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Serves operators at `admin`; `address` is the gateway's own.
+fn serve_operators(
+    admin: TcpListener,
+    parts: &admin::http::Parts,
+    address: SocketAddr,
+) -> Result<AbortOnDrop, Error> {
+    let address = local_addr("admin.address", &admin, address)?;
+    let serving = operators::serve(admin, parts, address);
+    let pages = admin::http::pages_at(address);
+    tracing::info!(%address, pages, "listening for operators");
+    Ok(serving)
 }
 
 /// Everything that is out is answered, committed and written, or its time is over.

@@ -234,6 +234,7 @@ impl Driver {
             return;
         };
         entry.waiting.remove(&to.subscriber);
+        entry.progress.handed += 1;
         let mut batch = OutboundBatch::of(entry.label());
         let mut total = Size::default();
         let mut next = Some(first);

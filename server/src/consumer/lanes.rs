@@ -15,7 +15,7 @@ use ackgate_lane::{
 
 use super::{
     bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
-    standstill::Standstill, told::Told, traces::Traces,
+    progress::Progress, standstill::Standstill, told::Told, traces::Traces,
 };
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
@@ -67,6 +67,8 @@ pub(super) struct Entry {
     pub(super) refusals: BTreeMap<u64, u32>,
     /// Why it hands nothing out, as told to subscribers and the log.
     pub(super) standstill: Option<Standstill>,
+    /// Whether it makes progress.
+    pub(super) progress: Progress,
     /// Why the last dead letter could not be written.
     pub(super) letter_error: Option<String>,
     /// End of what has been fetched since the last seek; earlier records are known.
@@ -243,6 +245,7 @@ impl Lanes {
             failed: false,
             full: false,
             standstill: None,
+            progress: Progress::default(),
             letter_error: None,
             fetched: None,
             at_end: None,

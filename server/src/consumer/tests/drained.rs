@@ -289,6 +289,7 @@ async fn records_held_back_by_their_age_are_awaited() {
         origin: Instant::now(),
         wall: Wall::new(move || time),
         tracer: crate::telemetry::traces::Tracer::off(),
+        stalled_after: STALLED_AFTER,
     });
     let mut peer = bounded(&handle, 1).await;
     assert!(peer.is_quiet(LONG / 2).await, "they are too young");

@@ -311,6 +311,7 @@ async fn a_lane_that_waits_for_memory_says_so() {
         budget: budget.clone(),
         wall: Wall::system(),
         tracer: crate::telemetry::traces::Tracer::off(),
+        stalled_after: STALLED_AFTER,
         origin: Instant::now(),
     });
     let mut peer = attach(&handle, 1, 2000, 64 << 20).await;

@@ -48,6 +48,7 @@ pub(super) fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order
         origin: Instant::now(),
         wall: Wall::system(),
         tracer: crate::telemetry::traces::Tracer::off(),
+        stalled_after: STALLED_AFTER,
     })
 }
 pub(super) fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
@@ -318,6 +319,7 @@ async fn grants_stay_within_the_budget() {
         origin: Instant::now(),
         wall: Wall::system(),
         tracer: crate::telemetry::traces::Tracer::off(),
+        stalled_after: STALLED_AFTER,
     });
     let _peer = Peer::attach(&handle, 1, 100).await;
     raw.say(Event::Assigned(

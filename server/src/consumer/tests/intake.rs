@@ -82,6 +82,7 @@ fn bench_on(broker: Memory, intake: Intake, change: impl FnOnce(&mut Subscriptio
         origin: clock.origin,
         wall: clock.wall(),
         tracer: crate::telemetry::traces::Tracer::off(),
+        stalled_after: STALLED_AFTER,
     });
     Bench {
         broker,

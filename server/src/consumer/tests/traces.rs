@@ -35,6 +35,7 @@ impl Traced {
             budget: Budget::new(1 << 30),
             origin: Instant::now(),
             wall: Wall::system(),
+            stalled_after: STALLED_AFTER,
             tracer,
         });
         Self {

@@ -153,21 +153,64 @@ async fn begin(stage: &Stage, flags: &str) -> crate::support::Topic {
     topic
 }
 
-// FC-100.
-async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
-    let topic = begin(&stage, "00").await;
-    let dead = stage.topic("dead", 1).await;
-    let (receiver, collector) = Receiver::start().await;
-    let admin = format!("127.0.0.1:{}", free_port());
-    let top = format!(
-        "admin.address = \"{admin}\"\ntelemetry.traces.sample = 1.0\n\
-         telemetry.service_name = \"shop\"\ntelemetry.otlp.endpoint = \"http://{collector}\"\n"
-    );
-    let subscription = stage
-        .subscription(&topic)
-        .dead_letter(&dead)
-        .max_attempts(2);
-    let gateway = Gateway::start_with(&stage, &[subscription], &top).await;
+/// What the span of a failed attempt belongs to.
+struct Attempt<'a> {
+    topic: &'a str,
+    group: &'a str,
+    attempt: &'a str,
+    /// The span that the subscriber was told.
+    told: &'a str,
+    /// The span of the fetch.
+    poll: &'a [u8],
+}
+
+/// The span of a failed attempt is whose it should be, and has what OpenTelemetry asks for.
+fn check_attempt(of: &Attempt<'_>, span: &Span) {
+    let Attempt {
+        topic,
+        group,
+        attempt,
+        told,
+        poll,
+    } = *of;
+    assert_eq!(span.kind(), SpanKind::Consumer);
+    assert_eq!(hex(&span.trace_id), TRACE);
+    assert_eq!(hex(&span.parent_span_id), PRODUCER);
+    assert_eq!(hex(&span.span_id), told, "as the subscriber was told");
+    assert_eq!(span.links[0].span_id, poll);
+    assert_eq!(span.status.as_ref().unwrap().code(), StatusCode::Error);
+    assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
+    for (key, value) in [
+        ("messaging.system", "kafka"),
+        ("messaging.operation.name", "process"),
+        ("messaging.operation.type", "process"),
+        ("messaging.destination.name", topic),
+        ("messaging.destination.partition.id", "0"),
+        ("messaging.kafka.offset", "0"),
+        ("messaging.consumer.group.name", group),
+        ("ackgate.subscription", "orders"),
+        ("ackgate.subscriber", "billing"),
+        ("ackgate.attempt", attempt),
+        ("ackgate.verdict", "failed"),
+        ("error.type", "failed"),
+    ] {
+        assert_eq!(text(&span.attributes, key).as_deref(), Some(value), "{key}");
+    }
+}
+
+/// The ids of the spans that `/v1/traces` shows of the record's trace.
+async fn shown(admin: &str) -> Vec<Vec<u8>> {
+    let (status, body) = get(admin, &format!("/v1/traces?trace_id={TRACE}&since=1h")).await;
+    assert_eq!(status, 200, "{body}");
+    let shown: TracesData = serde_json::from_str(&body).unwrap();
+    let spans = spans(shown.resource_spans).into_iter();
+    let mut shown: Vec<_> = spans.map(|it| it.span_id).collect();
+    shown.sort();
+    shown
+}
+
+/// A subscriber fails the record twice. Returns the spans that it was told of the deliveries.
+async fn fail_twice(gateway: &Gateway) -> Vec<String> {
     let address = format!("http://{}", gateway.address);
     let builder = Subscriber::builder(address, "orders").subscriber_id("billing");
     let mut subscriber = builder.connect().await.unwrap();
@@ -183,6 +226,43 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
         assert_eq!(parent, format!("00-{TRACE}-{PRODUCER}-00").as_bytes());
         delivery.fail("no coffee");
     }
+    told
+}
+
+/// What the collector has got once nothing is missing.
+async fn all_of(receiver: &Receiver) -> Vec<Span> {
+    eventually("the collector has all spans", async || {
+        let spans = receiver.spans();
+        let is = |it: &&Span, of: &str| {
+            it.name.starts_with(of) && (of == "send" || !it.links.is_empty())
+        };
+        let count = |of: &str| spans.iter().filter(|it| is(it, of)).count();
+        let counts = ["poll", "process", "send", "commit"].map(count);
+        if counts[0] > 0 && counts[1] == 2 && counts[2] == 1 && counts[3] > 0 {
+            Ok(spans)
+        } else {
+            Err(format!("{counts:?}"))
+        }
+    })
+    .await
+}
+
+// FC-100.
+async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
+    let topic = begin(&stage, "00").await;
+    let dead = stage.topic("dead", 1).await;
+    let (receiver, collector) = Receiver::start().await;
+    let admin = format!("127.0.0.1:{}", free_port());
+    let top = format!(
+        "admin.address = \"{admin}\"\ntelemetry.traces.sample = 1.0\n\
+         telemetry.service_name = \"shop\"\ntelemetry.otlp.endpoint = \"http://{collector}\"\n"
+    );
+    let subscription = stage
+        .subscription(&topic)
+        .dead_letter(&dead)
+        .max_attempts(2);
+    let gateway = Gateway::start_with(&stage, &[subscription], &top).await;
+    let told = fail_twice(&gateway).await;
     let letter = stage.holds(&dead, 1).await.remove(0);
     let parents = letter
         .headers
@@ -192,17 +272,7 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     assert_eq!(parents.len(), 1, "{:?}", letter.headers);
     stage.commits(&topic, 0, 1).await;
 
-    let sent = eventually("the collector has all spans", async || {
-        let spans = receiver.spans();
-        let count = |of: &str| spans.iter().filter(|it| it.name.starts_with(of)).count();
-        let counts = ["poll", "process", "send", "commit"].map(count);
-        if counts[0] > 0 && counts[1] == 2 && counts[2] == 1 && counts[3] > 0 {
-            Ok(spans)
-        } else {
-            Err(format!("{counts:?}"))
-        }
-    })
-    .await;
+    let sent = all_of(&receiver).await;
     assert_eq!(receiver.service().as_deref(), Some("shop"));
     let attempts: Vec<_> = sent
         .iter()
@@ -223,35 +293,16 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     assert_eq!(poll.kind(), SpanKind::Client);
     assert_eq!(hex(&poll.links[0].trace_id), TRACE);
     assert_eq!(hex(&poll.links[0].span_id), PRODUCER);
+    let group = stage.group();
     for (index, span) in attempts.iter().enumerate() {
-        assert_eq!(span.kind(), SpanKind::Consumer);
-        assert_eq!(hex(&span.trace_id), TRACE);
-        assert_eq!(hex(&span.parent_span_id), PRODUCER);
-        assert_eq!(
-            hex(&span.span_id),
-            told[index],
-            "as the subscriber was told"
-        );
-        assert_eq!(span.links[0].span_id, poll.span_id);
-        assert_eq!(span.status.as_ref().unwrap().code(), StatusCode::Error);
-        assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
-        let group = stage.group();
-        for (key, value) in [
-            ("messaging.system", "kafka"),
-            ("messaging.operation.name", "process"),
-            ("messaging.operation.type", "process"),
-            ("messaging.destination.name", topic.name.as_str()),
-            ("messaging.destination.partition.id", "0"),
-            ("messaging.kafka.offset", "0"),
-            ("messaging.consumer.group.name", group.as_str()),
-            ("ackgate.subscription", "orders"),
-            ("ackgate.subscriber", "billing"),
-            ("ackgate.attempt", ["1", "2"][index]),
-            ("ackgate.verdict", "failed"),
-            ("error.type", "failed"),
-        ] {
-            assert_eq!(text(&span.attributes, key).as_deref(), Some(value), "{key}");
-        }
+        let of = Attempt {
+            topic: &topic.name,
+            group: &group,
+            attempt: ["1", "2"][index],
+            told: &told[index],
+            poll: &poll.span_id,
+        };
+        check_attempt(&of, span);
     }
     assert_eq!(attempts[1].links[1].span_id, attempts[0].span_id);
     assert_eq!(send.kind(), SpanKind::Producer);
@@ -262,18 +313,10 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     assert_eq!(commit.kind(), SpanKind::Client);
     assert_eq!(commit.links[0].span_id, attempts[1].span_id);
 
-    let (status, body) = get(&admin, &format!("/v1/traces?trace_id={TRACE}&since=1h")).await;
-    assert_eq!(status, 200, "{body}");
-    let shown: TracesData = serde_json::from_str(&body).unwrap();
-    let mut shown: Vec<_> = spans(shown.resource_spans)
-        .into_iter()
-        .map(|it| it.span_id)
-        .collect();
     let mut expected: Vec<_> = attempts.iter().map(|it| it.span_id.clone()).collect();
     expected.extend([&poll.span_id, &send.span_id, &commit.span_id].map(Clone::clone));
-    shown.sort();
     expected.sort();
-    assert_eq!(shown, expected, "the same spans");
+    assert_eq!(shown(&admin).await, expected, "the same spans");
     let (status, body) = get(&admin, "/v1/traces?since=yesterday").await;
     assert_eq!(status, 400);
     assert!(body.contains("since must be"), "{body}");

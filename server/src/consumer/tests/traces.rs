@@ -102,6 +102,40 @@ fn links(span: &SpanData) -> Vec<SpanId> {
 
 const FAILED: Verdict = Verdict::Failed { retry_after: None };
 
+/// The span of a failed attempt has what OpenTelemetry asks for.
+fn check_attempt(attempt: usize, span: &SpanData) {
+    assert_eq!(
+        (&*span.name, &span.span_kind),
+        ("process orders", &SpanKind::Consumer)
+    );
+    assert_eq!(trace(span), TRACE);
+    assert_eq!(span.parent_span_id.to_string(), PRODUCER);
+    assert!(span.parent_span_is_remote);
+    assert_eq!(span.span_context.trace_state().header(), "a=1");
+    assert_eq!(span.status, Status::error("failed"));
+    let expected = [
+        ("messaging.system", "kafka"),
+        ("messaging.operation.name", "process"),
+        ("messaging.operation.type", "process"),
+        ("messaging.destination.name", "orders"),
+        ("messaging.destination.partition.id", "0"),
+        ("messaging.kafka.offset", "0"),
+        (
+            "messaging.consumer.group.name",
+            &configured(Order::None).group,
+        ),
+        ("ackgate.subscription", &configured(Order::None).name),
+        ("ackgate.attempt", &attempt.to_string()),
+        ("ackgate.subscriber", "peer-1"),
+        ("ackgate.verdict", "failed"),
+        ("ackgate.verdict.code", "code"),
+        ("error.type", "failed"),
+    ];
+    for (key, value) in expected {
+        assert_eq!(has(span, key).as_deref(), Some(value), "{key}");
+    }
+}
+
 // FC-100.
 #[tokio::test(start_paused = true)]
 async fn record_is_one_trace_from_its_producer_to_its_dead_letter() {
@@ -132,37 +166,8 @@ async fn record_is_one_trace_from_its_producer_to_its_dead_letter() {
     );
     assert_ne!(trace(&poll), TRACE);
 
-    for (index, span) in process.iter().enumerate() {
-        assert_eq!(
-            (&*span.name, &span.span_kind),
-            ("process orders", &SpanKind::Consumer)
-        );
-        assert_eq!(trace(span), TRACE);
-        assert_eq!(span.parent_span_id.to_string(), PRODUCER);
-        assert!(span.parent_span_is_remote);
-        assert_eq!(span.span_context.trace_state().header(), "a=1");
-        assert_eq!(span.status, Status::error("failed"));
-        let expected = [
-            ("messaging.system", "kafka"),
-            ("messaging.operation.name", "process"),
-            ("messaging.operation.type", "process"),
-            ("messaging.destination.name", "orders"),
-            ("messaging.destination.partition.id", "0"),
-            ("messaging.kafka.offset", "0"),
-            (
-                "messaging.consumer.group.name",
-                &configured(Order::None).group,
-            ),
-            ("ackgate.subscription", &configured(Order::None).name),
-            ("ackgate.attempt", &(index + 1).to_string()),
-            ("ackgate.subscriber", "peer-1"),
-            ("ackgate.verdict", "failed"),
-            ("ackgate.verdict.code", "code"),
-            ("error.type", "failed"),
-        ];
-        for (key, value) in expected {
-            assert_eq!(has(span, key).as_deref(), Some(value), "{key}");
-        }
+    for (attempt, span) in (1..).zip(&process) {
+        check_attempt(attempt, span);
     }
     let id = |span: &SpanData| span.span_context.span_id();
     assert_eq!(links(&process[0]), [id(&poll)]);

@@ -209,8 +209,9 @@ async fn shown(admin: &str) -> Vec<Vec<u8>> {
     shown
 }
 
-/// A subscriber fails the record twice. Returns the spans that it was told of the deliveries.
-async fn fail_twice(gateway: &Gateway) -> Vec<String> {
+/// A subscriber fails the record twice. Returns it, and the spans that it was told of the
+/// deliveries.
+async fn fail_twice(gateway: &Gateway) -> (Subscriber, Vec<String>) {
     let address = format!("http://{}", gateway.address);
     let builder = Subscriber::builder(address, "orders").subscriber_id("billing");
     let mut subscriber = builder.connect().await.unwrap();
@@ -226,7 +227,7 @@ async fn fail_twice(gateway: &Gateway) -> Vec<String> {
         assert_eq!(parent, format!("00-{TRACE}-{PRODUCER}-00").as_bytes());
         delivery.fail("no coffee");
     }
-    told
+    (subscriber, told)
 }
 
 /// What the collector has got once nothing is missing.
@@ -262,7 +263,8 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
         .dead_letter(&dead)
         .max_attempts(2);
     let gateway = Gateway::start_with(&stage, &[subscription], &top).await;
-    let told = fail_twice(&gateway).await;
+    // It goes on until its verdicts are there.
+    let (_subscriber, told) = fail_twice(&gateway).await;
     let letter = stage.holds(&dead, 1).await.remove(0);
     let parents = letter
         .headers

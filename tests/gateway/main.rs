@@ -61,6 +61,7 @@ mod sessions;
 mod several;
 mod shutdown;
 mod tools;
+mod traces;
 mod transport;
 mod verdicts;
 mod web;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         rolling::cases(),
         secure::cases(),
         tools::cases(),
+        traces::cases(),
         pub_command::cases(),
         web::cases(),
         handover::cases(),

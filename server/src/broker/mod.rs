@@ -10,6 +10,8 @@ use ackgate_lane::{Generation, OffsetRange, Position};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use crate::telemetry::traces::Polled;
+
 pub mod kafka;
 #[cfg(test)]
 pub(crate) mod memory;
@@ -58,6 +60,8 @@ pub struct Chunk {
     /// The encoded records back to back, each as field key of
     /// [`ackgate_proto::RECORD_TAG`], length and `ackgate.v1.Record`.
     pub bytes: Bytes,
+    /// What is to be told of the fetch, if anything: its traced records, and when it was.
+    pub polled: Option<Box<Polled>>,
 }
 
 /// Where one record lies in its chunk.

@@ -13,6 +13,7 @@ use super::{
     driver::Driver,
     mutation::{self, Mutation},
     tell::tell,
+    traces,
 };
 use crate::broker::{self, ErrorKind, Outgoing};
 
@@ -40,10 +41,13 @@ impl Driver {
             };
             let refuser = entry.lane.refusal(letter.offset);
             let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
-            let built = subscription
-                .dead_letter
-                .as_ref()
-                .and_then(|to| dead_letter::build(subscription, to, entry, &given_up, refuser));
+            let built = subscription.dead_letter.as_ref().and_then(|to| {
+                let topic = Some(to.topic.as_str());
+                let own = traces::letter(entry, &self.parts.tracer, &given_up, topic);
+                let mut built = dead_letter::build(subscription, to, entry, &given_up, refuser)?;
+                built.keep_one_trace(own.as_ref());
+                Some(built)
+            });
             let refusals = entry.refusals.get(&letter.offset.get());
             match built {
                 Some(built) => letters.push(dead_letter::after_refusals(
@@ -82,6 +86,12 @@ impl Driver {
         };
         let letters = entry.lane.commit_letters(serial);
         let Some(first) = letters.first() else { return };
+        for letter in &letters {
+            self.trace_letter(generation, letter.offset, result.as_ref().map(|()| None));
+        }
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
         let error = match result {
             Ok(()) => {
                 for letter in &letters {

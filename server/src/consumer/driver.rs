@@ -29,10 +29,12 @@ use super::{
     mutation,
     shape::Waits,
     subscribers::Subscribers,
+    traces::Spans,
 };
 use crate::{
     broker::{self, Commit, Connect, Placed, Producer},
     config,
+    telemetry::traces::Tracer,
 };
 
 /// Messages from sessions that wait for the driver; a full queue makes them wait.
@@ -56,6 +58,8 @@ pub struct Parts {
     pub origin: Instant,
     /// Judges the age of records.
     pub wall: Wall,
+    /// Where its spans go.
+    pub tracer: Tracer,
     /// How long a record may be out without a verdict, and a lane hand nothing out that
     /// could, before the lane is told as stalled.
     pub stalled_after: Duration,
@@ -96,6 +100,7 @@ pub(super) struct Driver {
     /// Bytes counted in the gateway's budget for what is fetched ahead.
     pub(super) prefetch: u64,
     pub(super) tally: Tally,
+    pub(super) spans: Spans,
     /// When the lanes' progress is looked at next, if there is any to watch.
     pub(super) look: Option<Time>,
     counts: watch::Sender<Counts>,
@@ -132,6 +137,7 @@ pub fn spawn(parts: Parts) -> Handle {
         fence,
         prefetch: 0,
         tally: Tally::default(),
+        spans: Spans::default(),
         look: None,
         counts,
     };

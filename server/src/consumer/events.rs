@@ -37,6 +37,7 @@ impl Driver {
                 let now = self.now();
                 self.fence.end_blind(now);
                 self.lanes_gone(&generations);
+                self.trace_revoked();
             }
             Event::Fetched(chunk) => self.fetched(chunk),
             Event::AtEnd {
@@ -80,6 +81,7 @@ impl Driver {
             StartAt::Earliest | StartAt::Fail => false,
         };
         self.leases_moved = true;
+        self.trace_assigned(lanes.len());
         for assigned in lanes {
             let generation = assigned.generation;
             let committed = assigned.committed;
@@ -112,6 +114,7 @@ impl Driver {
                 let news = notice(label.clone(), NoticeKind::Assigned, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
                 if let Some(detail) = anew {
+                    self.trace_reset(generation);
                     tracing::error!(
                         subscription = self.parts.subscription.name,
                         topic = %label.topic,
@@ -137,6 +140,7 @@ impl Driver {
             self.parts.subscription.revoke_drain
         };
         self.leases_moved = true;
+        self.trace_revoking(revoke.generations.len(), revoke.lost);
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 if mutation::is_on(Mutation::KeepLaneOverRevoke) {
@@ -168,9 +172,10 @@ impl Driver {
         self.carry_out(now);
         self.leases_moved = true;
         for generation in generations {
-            let Some(entry) = self.lanes.remove(*generation) else {
+            let Some(mut entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.trace_gone(&mut entry.traces);
             self.subscribers.release_from(*generation);
             self.fence_unconfirmed(*generation);
             self.parts.budget.recount(entry.counted, 0);
@@ -191,7 +196,7 @@ impl Driver {
         }
     }
 
-    fn fetched(&mut self, chunk: Chunk) {
+    fn fetched(&mut self, mut chunk: Chunk) {
         let now = self.now();
         let Some(entry) = self.lanes.touch(chunk.generation) else {
             return;
@@ -217,6 +222,9 @@ impl Driver {
         };
         entry.fetched = Some(Offset::new(last.offset).next());
         entry.at_end = None;
+        if let Some(polled) = chunk.polled.take() {
+            self.trace_fetched(&chunk, *polled);
+        }
         self.take_in(now, chunk);
     }
 
@@ -267,6 +275,7 @@ impl Driver {
 
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
         let now = self.now();
+        self.trace_committed(&commit, &result);
         self.letters_committed(now, commit.generation, commit.serial, &result);
         let Some(entry) = self.lanes.touch(commit.generation) else {
             return;
@@ -300,6 +309,7 @@ impl Driver {
 
     fn sought(&mut self, generation: Generation, seek: u64, result: &Result<(), broker::Error>) {
         let now = self.now();
+        self.trace_sought(generation, seek, result);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };

@@ -183,6 +183,19 @@ pub struct OutboundBatch {
     pub traces: Vec<v1::RecordTrace>,
 }
 
+impl OutboundBatch {
+    /// A batch of that lane, without records yet.
+    pub(super) fn of(lane: LaneLabel) -> Self {
+        Self {
+            lane,
+            records: Vec::with_capacity(1),
+            ranges: Vec::with_capacity(1),
+            redelivered: Vec::new(),
+            traces: Vec::new(),
+        }
+    }
+}
+
 /// What a session hears.
 #[derive(Clone, Debug)]
 pub enum Outbound {

@@ -13,6 +13,7 @@ use super::{
     lanes::Note,
     mutation::{self, Mutation},
     opening::Session,
+    traces::{self, Ended},
 };
 
 /// Answers to one message. Verdicts on long runs with a mixed past could ask for any
@@ -183,6 +184,23 @@ impl Driver {
         if mutation::is_on(Mutation::HideProblems) {
             return;
         }
+        if !entry.traces.is_empty() {
+            let is_broadcast = entry.lane.is_broadcast();
+            let at = std::time::SystemTime::now();
+            let applied = parts
+                .iter()
+                .filter(|it| it.result == VerdictResult::Applied);
+            for Answer { range, .. } in applied {
+                let end = Ended {
+                    range: *range,
+                    subscriber,
+                    how: traces::End::of(verdict),
+                    code: &code,
+                    at,
+                };
+                entry.traces.ended(&self.parts.tracer, is_broadcast, end);
+            }
+        }
         if let Some(deeds) = deeds {
             deeds.note(entry.lane.generation(), lane, verdict, &parts);
         }
@@ -264,6 +282,9 @@ impl Driver {
         for range in ranges {
             entry.lane.handle_sent(now, subscriber, *range);
             entry.bodies.handed_over(*range, at, &name);
+            if !entry.traces.is_empty() {
+                entry.traces.sent(subscriber, *range, at);
+            }
         }
     }
 }

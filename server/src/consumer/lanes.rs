@@ -15,7 +15,7 @@ use ackgate_lane::{
 
 use super::{
     bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
-    progress::Progress, standstill::Standstill, told::Told,
+    progress::Progress, standstill::Standstill, told::Told, traces::Traces,
 };
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
@@ -42,6 +42,8 @@ pub(super) struct Entry {
     /// Whose the lane is, where it belongs to one subscriber at a time.
     pub(super) lease: Option<Lease>,
     pub(super) bodies: Bodies,
+    /// Those of its records that are traced.
+    pub(super) traces: Traces,
     /// Fetched and not shown to the lane yet.
     pub(super) gate: Gate,
     /// By offset and, where each subscriber has its own say, by subscriber; an entry
@@ -231,6 +233,7 @@ impl Lanes {
             number,
             lease: leased.then(Lease::default),
             bodies: Bodies::default(),
+            traces: Traces::default(),
             gate: Gate::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),

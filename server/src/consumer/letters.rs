@@ -10,6 +10,7 @@ use super::{
     driver::Driver,
     mutation::{self, Mutation},
     tell::tell,
+    traces,
 };
 use crate::{
     broker::{self, ErrorKind, Placed},
@@ -28,7 +29,12 @@ impl Driver {
         let refuser = entry.lane.refusal(given_up.offset);
         let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, dead_letter, entry, given_up, refuser)
+            let topic = Some(dead_letter.topic.as_str());
+            let own = traces::letter(entry, &self.parts.tracer, given_up, topic);
+            let mut letter =
+                dead_letter::build(subscription, dead_letter, entry, given_up, refuser)?;
+            letter.keep_one_trace(own.as_ref());
+            Some(letter)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
@@ -68,6 +74,7 @@ impl Driver {
         result: &Result<Placed, broker::Error>,
     ) {
         let now = self.now();
+        self.trace_letter(generation, offset, result.as_ref().map(Some));
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };

@@ -46,6 +46,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod told;
+mod traces;
 
 pub use budget::Budget;
 pub use counts::Counts;

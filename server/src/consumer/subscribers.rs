@@ -115,6 +115,14 @@ impl Attached {
         self.reserved.is_none_or(|reserved| reserved.lane == lane)
     }
 
+    /// Bytes of the records of a batch, and of what is told beside them, within `to`.
+    pub(super) fn message_room(&self, to: &Allowance) -> u64 {
+        match &self.drawing {
+            None => self.max_batch_bytes,
+            Some(_) => to.bytes,
+        }
+    }
+
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
         let more = u64::from(mutation::is_on(Mutation::ExceedCredit));
         let records = (self.credit.records + more).saturating_sub(self.out.records);

@@ -15,6 +15,7 @@ use crate::{
     broker::{self, Producer},
     config::{AdHoc, Cluster, Contradiction, Denied, Refusal, Subscription, Wishes},
     consumer::{Budget, Handle, Parts, Wall},
+    telemetry::traces::Tracer,
 };
 
 mod ad_hoc;
@@ -57,6 +58,8 @@ pub struct Made {
     pub connect: Arc<dyn broker::Connect>,
     /// Writes its dead letters; `None` if the policy needs none.
     pub producer: Option<Arc<dyn Producer>>,
+    /// Takes its spans.
+    pub tracer: Tracer,
 }
 
 /// What a session wants to attach to.
@@ -268,6 +271,7 @@ impl Shared {
             budget: self.budget.clone(),
             origin: self.origin,
             wall: Wall::system(),
+            tracer: made.tracer.clone(),
             stalled_after: self.stalled_after,
         })
     }

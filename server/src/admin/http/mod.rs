@@ -26,7 +26,7 @@ use axum::{
 use tonic::{Status, service::Routes};
 
 pub(crate) use self::guard::Names;
-use crate::{health::View, registry::Registry};
+use crate::{health::View, registry::Registry, telemetry::traces::Traces};
 
 /// The longest an answer may take: what gathers from all subscriptions has given up before.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -41,6 +41,10 @@ pub(crate) const PATHS: &[(&str, &str)] = &[
         "/readyz",
         "whether the gateway can serve, and what keeps it from that, as JSON or text; 200 or 503",
     ),
+    (
+        "/v1/traces",
+        "the last spans, as OTLP in JSON; ?subscription=, topic, trace_id, since, limit",
+    ),
 ];
 
 /// What the pages are made of. Clones are one.
@@ -52,12 +56,15 @@ pub(crate) struct Parts {
     pub(crate) started: Instant,
     /// What clusters have answered.
     pub(crate) health: View,
+    /// What has the spans.
+    pub(crate) traces: Traces,
 }
 
 /// The pages, without what every request passes.
 fn pages(parts: &Parts) -> Router {
     Router::new()
         .merge(health::routes(parts))
+        .merge(parts.traces.routes())
         .merge(ready::routes(parts))
 }
 

@@ -12,6 +12,7 @@ use crate::{
     config::Subscription,
     consumer::Budget,
     registry::{Made, Make, Source},
+    telemetry::traces::Traces,
 };
 
 /// Nobody asks for a subscription.
@@ -37,6 +38,7 @@ fn pages() -> Router {
     let parts = Parts {
         registry: registry.expect("nothing is refused"),
         started: Instant::now(),
+        traces: Traces::quiet(),
         health: View::unasked(&["main"]).0,
     };
     let names = Names::of("127.0.0.1".parse().unwrap());

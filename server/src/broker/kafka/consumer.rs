@@ -167,7 +167,7 @@ impl Worker {
         if let Err(error) = consumer.subscribe(&topics) {
             return End::Broken(format!("subscription failed: {error}"));
         }
-        let mut fetcher = Fetcher::new();
+        let mut fetcher = Fetcher::new(self.plan.sampling.clone());
         let mut ticked = Instant::now();
         loop {
             if self.inbox.closing() || self.core.lock().outbox.closed() {

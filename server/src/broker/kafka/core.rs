@@ -33,6 +33,7 @@ use super::{
 use crate::{
     broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition},
     config::StartAt,
+    telemetry::traces::Sampling,
 };
 
 /// Far below `max.poll.interval.ms`, 300 s by default.
@@ -57,6 +58,8 @@ pub(super) struct Plan {
     pub(super) revoke_wait: Duration,
     /// Exactly once: how commits are made.
     pub(super) atomic: Option<Settings>,
+    /// Which records are traced; `None`: none.
+    pub(super) sampling: Option<Sampling>,
 }
 
 impl Plan {

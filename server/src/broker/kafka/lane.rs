@@ -25,7 +25,10 @@ use super::{
     stats::Log,
     wake::Waker,
 };
-use crate::broker::{Chunk, Error, TopicPartition};
+use crate::{
+    broker::{Chunk, Error, TopicPartition},
+    telemetry::traces::Seed,
+};
 
 /// How long one seek may take. It waits for librdkafka's own thread only, which
 /// answers within microseconds unless it is stuck.
@@ -65,6 +68,8 @@ pub(super) struct Lane {
     told_end: Option<u64>,
     /// The end of the log that was told last, markers included.
     head: Option<u64>,
+    /// From which the traces of its records follow, once somebody has asked.
+    trace_seed: Option<Seed>,
     /// The log does not have the position to read; when to look where it lies.
     astray: Option<Astray>,
 }
@@ -128,6 +133,7 @@ impl Lane {
             at_end: false,
             told_end: None,
             head: None,
+            trace_seed: None,
             astray: None,
         })
     }
@@ -275,6 +281,7 @@ impl Lane {
             .unwrap_or(usize::MAX)
             .min(CHUNK_BYTES);
         let mut failure = None;
+        encoder.begin(&self.partition, &mut self.trace_seed);
         loop {
             if encoder.len() >= limit || encoder.size() >= size {
                 self.suspect();
@@ -309,6 +316,7 @@ impl Lane {
 
     fn chunk(&mut self, encoder: &mut Encoder) -> Option<Chunk> {
         let (records, bytes) = encoder.take()?;
+        let polled = encoder.polled();
         self.records = self.records.saturating_sub(records.len() as u64);
         self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
         if let Some(last) = records.last() {
@@ -319,6 +327,7 @@ impl Lane {
             seek: self.seek,
             records,
             bytes,
+            polled,
         })
     }
 }

@@ -174,6 +174,7 @@ impl Held {
                 })
                 .collect(),
             bytes: Bytes::copy_from_slice(&part),
+            polled: None,
         }
     }
 }
@@ -199,6 +200,7 @@ mod tests {
                 })
                 .collect(),
             bytes: Bytes::from(vec![7; timestamps.len() * 10]),
+            polled: None,
         }
     }
 

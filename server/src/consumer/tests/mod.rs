@@ -38,6 +38,7 @@ mod resume;
 mod shape;
 mod standstill;
 mod stop;
+mod traces;
 
 use self::peer::{Got, Peer, Wish};
 use crate::{
@@ -134,6 +135,7 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
         wall: Wall::system(),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
     })
 }

@@ -278,6 +278,10 @@ impl Driver {
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
+            self.meter.attempts.note(ready.attempt, size.records);
+            if ready.delivery > 1 {
+                self.meter.redelivered += size.records;
+            }
             total.records += size.records;
             total.bytes += size.bytes;
             let is_full = is_part || total.records >= max_records || batch.ranges.len() >= MAX_RUNS;
@@ -289,6 +293,7 @@ impl Driver {
         if batch.ranges.is_empty() {
             return;
         }
+        self.meter.delivered.note(total.records, total.bytes);
         self.subscribers.take(to.subscriber, total, first.alone);
         self.subscribers
             .take_from_draw(to.subscriber, total, head_bytes(&batch));

@@ -11,6 +11,7 @@ use super::{
         Confirm, Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
     },
     lanes::Note,
+    meter::Problem,
     mutation::{self, Mutation},
     opening::Session,
 };
@@ -60,6 +61,8 @@ impl Driver {
                 let Some(subscriber) = self.speaks(session) else {
                     return;
                 };
+                let malformed = refused.len() as u64;
+                self.meter.problems.note(Problem::Malformed, malformed);
                 let mut answers = refused;
                 for (lane, range) in targets {
                     self.extend(subscriber, lane, range, by, &mut answers);
@@ -77,6 +80,7 @@ impl Driver {
             Input::Drain(session, grace) => self.drain_session(session, grace),
             Input::Detach(session, how) => self.depart(session, how),
             Input::Show(answer) => self.show(answer),
+            Input::Measure(answer) => self.measure(answer),
             Input::ResetBreakers(of, answer) => self.reset_breakers(&of, answer),
             Input::Stop(drain) => self.stop(drain),
         }
@@ -92,6 +96,8 @@ impl Driver {
         ticket: Option<Ticket>,
     ) {
         let (subscriber, sequence) = question;
+        let malformed = refused.len() as u64;
+        self.meter.problems.note(Problem::Malformed, malformed);
         let mut answers = refused;
         let is_durable = confirm == Confirm::Durable && !mutation::is_on(Mutation::ConfirmEarly);
         let mut deeds = is_durable.then(Deeds::default);
@@ -158,7 +164,8 @@ impl Driver {
             reason,
         } = verdict;
         let Some(entry) = self.lanes.touch_named(lane) else {
-            answers.push(elsewhere(lane, target.range, known));
+            self.meter.problems.note(elsewhere(known), 1);
+            answers.push(answer_elsewhere(lane, target.range, known));
             return;
         };
         let mut parts = Vec::with_capacity(1);
@@ -183,6 +190,7 @@ impl Driver {
         if mutation::is_on(Mutation::HideProblems) {
             return;
         }
+        self.meter.note_problems(&parts);
         if let Some(deeds) = deeds {
             deeds.note(entry.lane.generation(), lane, verdict, &parts);
         }
@@ -212,7 +220,8 @@ impl Driver {
         let now = self.now();
         let known = self.lanes.knew(lane);
         let Some(entry) = self.lanes.touch_named(lane) else {
-            answers.push(elsewhere(lane, range, known));
+            self.meter.problems.note(elsewhere(known), 1);
+            answers.push(answer_elsewhere(lane, range, known));
             return;
         };
         let mut parts = Vec::with_capacity(1);
@@ -223,6 +232,7 @@ impl Driver {
         entry
             .lane
             .handle_extend(now, subscriber, target, by, &mut parts);
+        self.meter.note_problems(&parts);
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
     }
 
@@ -268,8 +278,17 @@ impl Driver {
     }
 }
 
+/// What a verdict on a lane that is not here comes to.
+const fn elsewhere(known: bool) -> Problem {
+    if known {
+        Problem::Fenced
+    } else {
+        Problem::Unknown
+    }
+}
+
 /// The answer to a verdict on a lane that is not here.
-fn elsewhere(lane: u64, range: OffsetRange, known: bool) -> VerdictAnswer {
+fn answer_elsewhere(lane: u64, range: OffsetRange, known: bool) -> VerdictAnswer {
     let result = if known {
         VerdictResult::Fenced
     } else {

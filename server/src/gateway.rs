@@ -17,7 +17,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
@@ -35,6 +35,7 @@ use crate::{
     publish::{self, Desk},
     registry::{Closing, Registry},
     session::{Gate, PullLimits, Service},
+    telemetry::metrics::{Push, Source},
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -65,6 +66,9 @@ pub enum Error {
         /// The library's answer.
         source: broker::Error,
     },
+    /// What is configured of the receiver of telemetry cannot be used.
+    #[error("telemetry.otlp: {0}")]
+    Otlp(String),
     /// The client library refuses the settings of producers of published records.
     #[error("clusters.{cluster}: {source}")]
     Publish {
@@ -89,6 +93,9 @@ pub struct Gateway {
     desk: Desk,
     health: Health,
     started: Instant,
+    metrics: Source,
+    /// Sends metrics, if they are sent anywhere.
+    push: Option<Push>,
 }
 
 impl Gateway {
@@ -129,17 +136,29 @@ impl Gateway {
             source,
         })?;
         let health = Health::begin(&config.clusters, registry.running());
+        let gate = Gate::default();
+        let metrics = Source {
+            registry: registry.clone(),
+            desk: desk.clone(),
+            gate: gate.clone(),
+            started: SystemTime::now(),
+            max_lanes: config.telemetry.max_lanes,
+            exports: Arc::default(),
+        };
+        let push = Push::begin(&config.telemetry, &metrics).map_err(Error::Otlp)?;
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
             listener,
             address,
             admin,
-            gate: Gate::default(),
+            gate,
             registry,
             desk,
             health,
             started,
+            metrics,
+            push,
         })
     }
 
@@ -176,6 +195,8 @@ impl Gateway {
             health,
             address,
             started,
+            metrics,
+            push,
         } = self;
         descriptors::raise(listen.max_connections);
         let limits = PullLimits::of(&listen);
@@ -203,6 +224,7 @@ impl Gateway {
                 let parts = admin::http::Parts {
                     registry: registry.clone(),
                     started,
+                    metrics,
                     health: health.view(),
                 };
                 let serving = operators::serve(admin, &parts, address);
@@ -230,6 +252,9 @@ impl Gateway {
                 tracing::warn!("connections still open after the drain are cut");
                 server.abort();
             }
+        }
+        if let Some(push) = push {
+            push.end().await;
         }
         tracing::info!("stopped");
         Ok(())

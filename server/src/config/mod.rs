@@ -38,6 +38,8 @@ mod kafka;
 mod layers;
 mod listen;
 mod options;
+mod otlp;
+mod otlp_parse;
 mod overlay;
 mod parse;
 mod policy_parse;
@@ -66,6 +68,7 @@ pub use self::{
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Health, Listen, Log, Shutdown},
+    otlp::{Otlp, Telemetry},
     problem::{Problem, Problems},
     publish::{Acks, Publish},
     reference::reference,
@@ -98,6 +101,8 @@ pub struct Config {
     pub log: Log,
     /// When lanes are told as stalled.
     pub health: Health,
+    /// What telemetry says of the gateway, and where it goes.
+    pub telemetry: Telemetry,
     /// Memory for records that are fetched and not settled, in bytes, over all lanes.
     pub memory_bytes: u64,
 }

@@ -9,6 +9,7 @@ use super::{
     Cluster, Config, Health, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse,
     address, admin, checks,
     options::{self, Spec},
+    otlp_parse,
     properties::{self, Ruling},
     publish_parse,
     reader::{Reader, path, problem},
@@ -25,6 +26,8 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     let shutdown = shutdown(reader);
     let log = log(reader);
     let stalled_after = reader.read(&options::HEALTH_STALLED_AFTER, "", value::duration);
+
+    let telemetry = otlp_parse::telemetry(reader);
 
     let names = reader.names("clusters");
     let clusters: Vec<Option<Cluster>> = names.iter().map(|name| cluster(reader, name)).collect();
@@ -59,6 +62,7 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
         health: Health {
             stalled_after: stalled_after?,
         },
+        telemetry: telemetry?,
         memory_bytes: memory_bytes?,
     })
 }

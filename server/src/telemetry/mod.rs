@@ -1,3 +1,4 @@
 //! What the gateway tells about itself.
 
 pub mod logs;
+pub mod metrics;

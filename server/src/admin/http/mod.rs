@@ -26,7 +26,7 @@ use axum::{
 use tonic::{Status, service::Routes};
 
 pub(crate) use self::guard::Names;
-use crate::{health::View, registry::Registry};
+use crate::{health::View, registry::Registry, telemetry::metrics};
 
 /// The longest an answer may take: what gathers from all subscriptions has given up before.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -36,6 +36,10 @@ pub(crate) const PATHS: &[(&str, &str)] = &[
     (
         "/healthz",
         "whether this process lives, as JSON; always 200",
+    ),
+    (
+        "/metrics",
+        "metrics in Prometheus' text format or OpenMetrics",
     ),
     (
         "/readyz",
@@ -50,6 +54,8 @@ pub(crate) struct Parts {
     pub(crate) registry: Registry,
     /// When the gateway began.
     pub(crate) started: Instant,
+    /// Where metrics come from.
+    pub(crate) metrics: metrics::Source,
     /// What clusters have answered.
     pub(crate) health: View,
 }
@@ -58,6 +64,7 @@ pub(crate) struct Parts {
 fn pages(parts: &Parts) -> Router {
     Router::new()
         .merge(health::routes(parts))
+        .merge(metrics::routes(&parts.metrics))
         .merge(ready::routes(parts))
 }
 

@@ -17,7 +17,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
@@ -36,7 +36,10 @@ use crate::{
     publish::{self, Desk},
     registry::{Closing, Registry},
     session::{Gate, PullLimits, Service},
-    telemetry::traces::Traces,
+    telemetry::{
+        metrics::{Push, Source},
+        traces::Traces,
+    },
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -98,6 +101,9 @@ pub struct Gateway {
     health: Health,
     traces: Traces,
     started: Instant,
+    metrics: Source,
+    /// Sends metrics, if they are sent anywhere.
+    push: Option<Push>,
 }
 
 impl Gateway {
@@ -139,18 +145,30 @@ impl Gateway {
             source,
         })?;
         let health = Health::begin(&config.clusters, registry.running());
+        let gate = Gate::default();
+        let metrics = Source {
+            registry: registry.clone(),
+            desk: desk.clone(),
+            gate: gate.clone(),
+            started: SystemTime::now(),
+            max_lanes: config.telemetry.max_lanes,
+            exports: Arc::default(),
+        };
+        let push = Push::begin(&config.telemetry, &metrics).map_err(Error::Otlp)?;
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
             listener,
             address,
             admin,
-            gate: Gate::default(),
+            gate,
             registry,
             desk,
             health,
             traces,
             started,
+            metrics,
+            push,
         })
     }
 
@@ -188,6 +206,8 @@ impl Gateway {
             address,
             traces,
             started,
+            metrics,
+            push,
         } = self;
         descriptors::raise(listen.max_connections);
         let limits = PullLimits::of(&listen);
@@ -211,6 +231,7 @@ impl Gateway {
         let parts = admin::http::Parts {
             registry: registry.clone(),
             started,
+            metrics,
             health: health.view(),
             traces: traces.clone(),
         };
@@ -236,6 +257,9 @@ impl Gateway {
                 tracing::warn!("connections still open after the drain are cut");
                 server.abort();
             }
+        }
+        if let Some(push) = push {
+            push.end().await;
         }
         tracing::info!("stopped");
         Ok(())

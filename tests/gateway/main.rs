@@ -43,6 +43,7 @@ mod key_order;
 mod kill;
 mod lanes;
 mod log;
+mod metrics;
 mod protocol;
 mod pub_command;
 mod publish;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         config::cases(),
         kill::cases(),
         log::cases(),
+        metrics::cases(),
         lanes::cases(),
         rolling::cases(),
         secure::cases(),

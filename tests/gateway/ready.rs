@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use crate::support::{
-    Broker, Case, Gateway, PATIENCE, Process, Stage, Subscription, Topic, ackgate, cases, connection, eventually,
-    free_port,
+    Broker, Case, Gateway, PATIENCE, Process, Stage, Subscription, Topic, ackgate, cases,
+    connection, eventually, free_port,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -74,7 +74,9 @@ impl Pages {
     /// Runs `ackgate` against it: its exit code and its standard output.
     async fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(ackgate());
-        command.args(arguments).args(["--address", &self.0.to_string()]);
+        command
+            .args(arguments)
+            .args(["--address", &self.0.to_string()]);
         let mut process = Process::start(arguments[0], &mut command);
         let status = process.end().await;
         (status.code(), process.out_from(0).join("\n"))

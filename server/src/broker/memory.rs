@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
-use super::{Commit, Connect, Consumer, Error, Event, Outgoing};
+use super::{Commit, Connect, Consumer, Error, Event, Head, Outgoing};
 use crate::telemetry::traces::Sampling;
 
 mod atomic;
@@ -98,7 +98,11 @@ impl Memory {
     /// Tells the end of all logs.
     pub(crate) fn tell_heads(&self, head: u64) {
         self.with(|state| {
-            let heads = state.lanes.keys().map(|of| (*of, Position::new(head)));
+            let heads = state.lanes.keys().map(|generation| Head {
+                generation: *generation,
+                end: Position::new(head),
+                readable: Position::new(head),
+            });
             let heads = Event::Heads(heads.collect());
             state.answers.push(heads);
         });

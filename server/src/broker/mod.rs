@@ -15,8 +15,10 @@ use crate::telemetry::traces::Polled;
 pub mod kafka;
 #[cfg(test)]
 pub(crate) mod memory;
+mod stats;
 mod write;
 
+pub use stats::{ClientStats, Head};
 pub use write::{Answers, Receipt, Unwritten, Why, Write};
 
 /// A topic and one of its partitions.
@@ -134,9 +136,10 @@ pub enum Event {
         /// The first offset that may still exist.
         oldest: Position,
     },
-    /// Ends of the lanes' logs, markers and unfinished transactions included, as far
-    /// as they have changed.
-    Heads(Vec<(Generation, Position)>),
+    /// Ends of the lanes' logs, as far as they have changed.
+    Heads(Vec<Head>),
+    /// How the client library is doing. About once a second.
+    Client(Box<ClientStats>),
     /// How much librdkafka may hold of records that are not told yet. Told when it is
     /// planned, before there are lanes.
     Prefetch {

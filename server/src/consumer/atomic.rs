@@ -11,6 +11,7 @@ use ackgate_lane::{CommitOutcome, DeadLetterOutcome, Generation, OffsetRange, Ti
 use super::{
     dead_letter::{self, GivenUp},
     driver::Driver,
+    meter::LetterOutcome,
     mutation::{self, Mutation},
     tell::tell,
     traces,
@@ -54,7 +55,7 @@ impl Driver {
                     &built,
                     refusals.copied().unwrap_or_default(),
                 )),
-                None => missing.push(letter.offset),
+                None => missing.push((letter.offset, letter.cause)),
             }
         }
         if mutation::is_on(Mutation::ForgetLetters) {
@@ -63,7 +64,8 @@ impl Driver {
         if missing.is_empty() {
             return Some(letters);
         }
-        for offset in missing {
+        for (offset, cause) in missing {
+            self.meter.letters.note(cause, LetterOutcome::Postponed);
             entry
                 .lane
                 .handle_dead_letter(now, offset, DeadLetterOutcome::Postponed);
@@ -87,6 +89,8 @@ impl Driver {
         let letters = entry.lane.commit_letters(serial);
         let Some(first) = letters.first() else { return };
         for letter in &letters {
+            let outcome = LetterOutcome::of(result);
+            self.meter.letters.note(letter.cause, outcome);
             self.trace_letter(generation, letter.offset, result.as_ref().map(|()| None));
         }
         let Some(entry) = self.lanes.get_mut(generation) else {

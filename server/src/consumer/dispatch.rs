@@ -276,6 +276,10 @@ impl Driver {
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
+            self.meter.attempts.note(ready.attempt, size.records);
+            if ready.delivery > 1 {
+                self.meter.redelivered += size.records;
+            }
             if !entry.traces.is_empty() {
                 let who = (to.subscriber, &*name);
                 entry.name_spans(&self.parts.tracer, (range, ready), who, &mut batch.traces);
@@ -302,6 +306,7 @@ impl Driver {
             let room = attached.map_or(0, |attached| attached.message_room(to));
             keep_within(room.saturating_sub(total.bytes), &mut batch.traces);
         }
+        self.meter.delivered.note(total.records, total.bytes);
         self.subscribers.take(to.subscriber, total, alone);
         self.subscribers
             .take_from_draw(to.subscriber, total, head_bytes(&batch));

@@ -11,6 +11,7 @@ use super::{
     inputs::notice,
     lanes::Grant,
     metadata,
+    meter::SeekReason,
     mutation::{self, Mutation},
     tell::tell,
 };
@@ -30,6 +31,10 @@ impl Driver {
                 .and_then(|entry| entry.lane.poll_effect())
             {
                 self.carry_out_one(now, generation, effect);
+            }
+            if let Some(entry) = self.lanes.get_mut(generation) {
+                self.meter.answered.add(&entry.lane.take_answered());
+                entry.follow_floor(now);
             }
             self.confirmed(generation);
             self.watch_stop(generation);
@@ -82,6 +87,7 @@ impl Driver {
                 let Some(entry) = self.lanes.get(generation) else {
                     return;
                 };
+                self.meter.ended.note(why.into(), range.len());
                 self.subscribers
                     .give_back(subscriber, entry.bodies.size(range));
                 if why == Return::Rewound {
@@ -149,6 +155,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
+        entry.watched.asks(now, serial);
         let commit = Commit {
             generation,
             position: mutation::position(position, serial, (entry.start, entry.fetched)),
@@ -186,6 +193,7 @@ impl Driver {
         entry.granted = Grant::default();
         entry.seek += 1;
         let seek = entry.seek;
+        self.meter.seeks.note(SeekReason::Failure, 1);
         tell!(info, self, entry;
             position = to.get(),
             "lane seeks back to its floor"

@@ -9,6 +9,7 @@ use super::{
     handle::{NoticeKind, Outbound, State},
     inputs::notice,
     membership::Revoke,
+    meter::{CommitResult, Rebalance, SeekReason},
     mutation::{self, Mutation},
     standstill::{Standstill, Why},
     tell::tell,
@@ -51,11 +52,17 @@ impl Driver {
                 oldest,
             } => self.gone(generation, seek, oldest),
             Event::Heads(heads) => {
-                for (generation, head) in heads {
-                    if let Some(entry) = self.lanes.get_mut(generation) {
-                        entry.head = Some(head);
+                let now = self.now();
+                for head in heads {
+                    if let Some(entry) = self.lanes.get_mut(head.generation) {
+                        entry.head = Some(head.end);
+                        entry.watched.ends(now, head);
                     }
                 }
+            }
+            Event::Client(stats) => {
+                self.meter.client.advance(self.client.as_ref(), &stats);
+                self.client = Some(*stats);
             }
             Event::Prefetch { bytes } => self.count_prefetch(bytes),
             Event::Contact { age } => self.heard_of_group(age),
@@ -74,6 +81,7 @@ impl Driver {
     fn assigned(&mut self, lanes: Vec<Assigned>) {
         let now = self.now();
         self.membership.assigned = Some(now);
+        self.meter.rebalances.note(Rebalance::Assigned, 1);
         // The coordinator has just given them out.
         self.fence.heard(now);
         let looked_up = match self.parts.subscription.start {
@@ -91,7 +99,7 @@ impl Driver {
                 "lane assigned"
             );
             let subscription = Arc::clone(&self.parts.subscription);
-            self.lanes.assign(&subscription, assigned);
+            self.lanes.assign(now, &subscription, assigned);
             self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
                 if let Some(doubt) = entry.lane.snapshot().map.doubt {
@@ -132,6 +140,12 @@ impl Driver {
 
     fn begin_revoke(&mut self, revoke: Revoke) {
         let now = self.now();
+        let kind = if revoke.lost {
+            Rebalance::Lost
+        } else {
+            Rebalance::Revoked
+        };
+        self.meter.rebalances.note(kind, 1);
         let wait = if revoke.lost {
             std::time::Duration::ZERO
         } else {
@@ -220,11 +234,15 @@ impl Driver {
         let Some(last) = chunk.records.last() else {
             return;
         };
-        entry.fetched = Some(Offset::new(last.offset).next());
+        let end = Offset::new(last.offset).next();
+        entry.fetched = Some(end);
         entry.at_end = None;
         if let Some(polled) = chunk.polled.take() {
             self.trace_fetched(&chunk, *polled);
         }
+        entry.watched.read_to(now, end);
+        let (records, bytes) = (chunk.records.len() as u64, chunk.bytes.len() as u64);
+        self.meter.fetched.note(records, bytes);
         self.take_in(now, chunk);
     }
 
@@ -244,6 +262,7 @@ impl Driver {
             self.looks += 1;
             entry.at_end = Some(self.looks);
             entry.told.end = Some(position);
+            entry.watched.read_to(now, position);
             entry.hear_of_log(now, None);
         }
     }
@@ -257,6 +276,8 @@ impl Driver {
         {
             entry.fetched = entry.fetched.max(Some(oldest));
             entry.told.oldest = Some(oldest);
+            entry.watched.read_to(now, oldest);
+            self.meter.seeks.note(SeekReason::Retention, 1);
             entry.hear_of_log(now, None);
         }
     }
@@ -276,13 +297,18 @@ impl Driver {
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
         let now = self.now();
         self.trace_committed(&commit, &result);
+        self.meter.commits.note(CommitResult::of(&result), 1);
         self.letters_committed(now, commit.generation, commit.serial, &result);
         let Some(entry) = self.lanes.touch(commit.generation) else {
             return;
         };
+        if let Some(took) = entry.watched.answered(now, commit.serial) {
+            self.meter.commit_times.note(took, 1);
+        }
         let outcome = match result {
             Ok(()) => {
                 self.fence.heard(now);
+                self.meter.committed_offsets += entry.watched.confirmed(commit.position);
                 if let Some(count) = self.commit_failures.over() {
                     tracing::info!(count, "commits succeed again");
                 }
@@ -319,6 +345,7 @@ impl Driver {
         match result {
             Ok(()) => entry.lane.handle_seek(now, SeekOutcome::Done),
             Err(error) => {
+                self.meter.seek_failures += 1;
                 tell!(warn, self, entry;
                     %error,
                     "seek failed and is tried again"

@@ -8,12 +8,15 @@ use std::{sync::Arc, time::Duration};
 use ackgate_lane::{OffsetRange, Target, Verdict};
 use ackgate_proto::v1;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 pub use super::news::{DrainReason, End, LaneLabel, LaneNotice, NoticeKind, VerdictAnswer};
 use super::{
     counts::Counts,
     draw::{Draw, Drawn},
+    measured::Measured,
+    meter::Meter,
     opening::{Attach, Opened, Session},
     shown::Shown,
     standstill::{Lanes, Reset},
@@ -150,6 +153,8 @@ pub enum Input {
     Detach(Session, Departure),
     /// An operator wants to see the subscription.
     Show(oneshot::Sender<Shown>),
+    /// Somebody wants the subscription in numbers.
+    Measure(oneshot::Sender<Measured>),
     /// An operator closes breakers.
     ResetBreakers(Lanes, oneshot::Sender<Reset>),
     /// The gateway stops: drain for this long at most, then leave the group.
@@ -232,6 +237,8 @@ pub struct Handle {
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) state: watch::Receiver<State>,
     pub(super) counts: watch::Receiver<Counts>,
+    /// What was counted when the driver ended.
+    pub(super) last: Arc<Mutex<Option<Meter>>>,
 }
 
 /// How a subscription is.
@@ -300,6 +307,22 @@ impl Handle {
         self.send(Input::Show(answer)).await?;
         // The driver answers whatever it takes in its next turn, or is gone.
         shown.await.map_err(|_gone| Stopped)
+    }
+
+    /// The subscription in numbers at one moment.
+    ///
+    /// # Errors
+    /// The driver has stopped; then [`Self::last`] tells what it had counted.
+    pub async fn measure(&self) -> Result<Measured, Stopped> {
+        let (answer, measured) = oneshot::channel();
+        self.send(Input::Measure(answer)).await?;
+        measured.await.map_err(|_gone| Stopped)
+    }
+
+    /// What the driver had counted when it stopped; `None` while it runs.
+    #[must_use]
+    pub fn last(&self) -> Option<Meter> {
+        self.last.lock().clone()
     }
 
     /// Closes the breakers of these lanes that are open.

@@ -15,7 +15,7 @@ use ackgate_lane::{
 
 use super::{
     bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
-    progress::Progress, standstill::Standstill, told::Told, traces::Traces,
+    progress::Progress, standstill::Standstill, told::Told, traces::Traces, watched::Watched,
 };
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
@@ -82,6 +82,8 @@ pub(super) struct Entry {
     pub(super) head: Option<Position>,
     /// What the log told while records from before it waited at the gate.
     pub(super) told: Told,
+    /// What is remembered of it for those who watch.
+    pub(super) watched: Watched,
     /// It gets no grant for want of memory.
     pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
@@ -149,6 +151,7 @@ impl Entry {
 
     /// Forgets what is fetched: it will be read again.
     pub(super) fn forget_fetched(&mut self) {
+        self.keep_stamp();
         self.bodies.clear();
         self.gate.clear();
         self.told = Told::default();
@@ -195,7 +198,12 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
+    pub(super) fn assign(
+        &mut self,
+        now: Time,
+        subscription: &config::Subscription,
+        assigned: Assigned,
+    ) {
         let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
         let known = self.epochs.entry(assigned.partition.clone());
@@ -252,6 +260,7 @@ impl Lanes {
             waiting: BTreeMap::new(),
             head: None,
             told: Told::default(),
+            watched: Watched::begin(assigned.start, assigned.committed, now),
             starved: false,
             counted: 0,
             dirty: false,

@@ -29,9 +29,11 @@ mod lanes;
 mod leases;
 mod leaving;
 mod letters;
+mod measured;
 mod members;
 mod membership;
 mod metadata;
+mod meter;
 pub(crate) mod mutation;
 mod news;
 mod numbers;
@@ -47,6 +49,7 @@ mod tell;
 mod tests;
 mod told;
 mod traces;
+mod watched;
 
 pub use budget::Budget;
 pub use counts::Counts;
@@ -58,6 +61,11 @@ pub use handle::{
     VerdictAnswer,
 };
 pub use intake::Wall;
+pub use measured::{HeldBy, Measured, MeasuredLane};
+pub use meter::{
+    ATTEMPT_BOUNDS, Attempts, By, Client, Closed, CommitResult, Ended, LetterOutcome, Meter,
+    Problem, Rebalance, SeekReason, Volume,
+};
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use reason::{Reason, ReasonKind, Weight};
 pub use shown::{Shown, ShownLane, ShownSubscriber};

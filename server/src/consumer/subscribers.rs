@@ -106,7 +106,7 @@ pub(super) struct Allowance {
 
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
-    const fn is_eligible(&self) -> bool {
+    pub(super) const fn is_eligible(&self) -> bool {
         (self.credit.is_some() || self.drawing.is_some()) && self.leaving.is_none()
     }
 
@@ -379,6 +379,11 @@ impl Attached {
             outbox_limit: self.outbox.max_capacity(),
             reserved: self.reserved.is_some(),
         }
+    }
+
+    /// Its credit, and what is out to it.
+    pub(super) const fn volumes(&self) -> (Credit, Size) {
+        (self.credit, self.out)
     }
 
     /// Puts a message into the outbox; `false` if it is full.

@@ -1,4 +1,5 @@
 //! What the gateway tells about itself.
 
 pub mod logs;
+pub mod metrics;
 pub mod traces;

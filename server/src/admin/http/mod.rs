@@ -26,7 +26,11 @@ use axum::{
 use tonic::{Status, service::Routes};
 
 pub(crate) use self::guard::Names;
-use crate::{health::View, registry::Registry, telemetry::traces::Traces};
+use crate::{
+    health::View,
+    registry::Registry,
+    telemetry::{metrics, traces::Traces},
+};
 
 /// The longest an answer may take: what gathers from all subscriptions has given up before.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -36,6 +40,10 @@ pub(crate) const PATHS: &[(&str, &str)] = &[
     (
         "/healthz",
         "whether this process lives, as JSON; always 200",
+    ),
+    (
+        "/metrics",
+        "metrics in Prometheus' text format or OpenMetrics",
     ),
     (
         "/readyz",
@@ -54,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) registry: Registry,
     /// When the gateway began.
     pub(crate) started: Instant,
+    /// Where metrics come from.
+    pub(crate) metrics: metrics::Source,
     /// What clusters have answered.
     pub(crate) health: View,
     /// What has the spans.
@@ -65,6 +75,7 @@ fn pages(parts: &Parts) -> Router {
     Router::new()
         .merge(health::routes(parts))
         .merge(parts.traces.routes())
+        .merge(metrics::routes(&parts.metrics))
         .merge(ready::routes(parts))
 }
 

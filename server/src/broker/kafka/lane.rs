@@ -26,7 +26,7 @@ use super::{
     wake::Waker,
 };
 use crate::{
-    broker::{Chunk, Error, TopicPartition},
+    broker::{Chunk, Error, Head, TopicPartition},
     telemetry::traces::Seed,
 };
 
@@ -66,8 +66,9 @@ pub(super) struct Lane {
     at_end: bool,
     /// The end that was told last.
     told_end: Option<u64>,
-    /// The end of the log that was told last, markers included.
-    head: Option<u64>,
+    /// The end of the log, and of what may be read of it, as they were told last, markers
+    /// included.
+    head: Option<(u64, u64)>,
     /// From which the traces of its records follow, once somebody has asked.
     trace_seed: Option<Seed>,
     /// The log does not have the position to read; when to look where it lies.
@@ -208,16 +209,23 @@ impl Lane {
         self.astray.as_mut()
     }
 
-    /// Takes what statistics tell. The log's end, if it has moved.
-    pub(super) fn observe(&mut self, log: Log) -> Option<Position> {
+    /// Takes what statistics tell. The log's end, if it has moved. Where transactions are
+    /// respected, only what lies below the first unfinished one may be read.
+    pub(super) fn observe(&mut self, log: Log, uncommitted: bool) -> Option<Head> {
         let end = u64::try_from(log.end).ok();
         if end.is_some() && end != self.end {
             self.told_by_stats = end;
             self.suspect();
         }
-        let head = u64::try_from(log.head).ok()?;
-        let moved = self.head.replace(head) != Some(head);
-        moved.then_some(Position::new(head))
+        let end = u64::try_from(log.head).ok()?;
+        let stable = u64::try_from(log.stable).ok().filter(|_| !uncommitted);
+        let readable = stable.map_or(end, |stable| stable.min(end));
+        let moved = self.head.replace((end, readable)) != Some((end, readable));
+        moved.then_some(Head {
+            generation: self.generation,
+            end: Position::new(end),
+            readable: Position::new(readable),
+        })
     }
 
     /// The end of what can be read, once everything below it was fetched, if that is

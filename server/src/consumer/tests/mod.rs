@@ -31,6 +31,7 @@ mod lane_order;
 mod leases;
 mod leaving;
 mod log;
+mod measured;
 mod ownership;
 mod peer;
 mod progress;

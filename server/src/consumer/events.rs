@@ -237,12 +237,12 @@ impl Driver {
         let end = Offset::new(last.offset).next();
         entry.fetched = Some(end);
         entry.at_end = None;
-        if let Some(polled) = chunk.polled.take() {
-            self.trace_fetched(&chunk, *polled);
-        }
         entry.watched.read_to(now, end);
         let (records, bytes) = (chunk.records.len() as u64, chunk.bytes.len() as u64);
         self.meter.fetched.note(records, bytes);
+        if let Some(polled) = chunk.polled.take() {
+            self.trace_fetched(&chunk, *polled);
+        }
         self.take_in(now, chunk);
     }
 

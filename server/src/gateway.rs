@@ -18,7 +18,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{Served, bind, local_addr, note_end, serve, serve_operators},
+    listener::{AbortOnDrop, Served, bind, local_addr, note_end, serve, serve_operators},
 };
 use crate::{
     broker::{self, Producer},
@@ -28,6 +28,7 @@ use crate::{
     publish::{self, Desk},
     registry::{Closing, Registry},
     session::{Gate, PullLimits, Service},
+    telemetry::{logs::millis, troubles},
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
@@ -189,6 +190,7 @@ impl Gateway {
         if let Some(address) = admin_address {
             tracing::info!(%address, "listening for operators");
         }
+        let _troubles = AbortOnDrop::from(tokio::spawn(troubles::watch()));
         tokio::select! {
             ended = &mut server => {
                 note_end(ended);
@@ -217,8 +219,8 @@ impl Gateway {
 /// Everything that is out is answered, committed and written, or its time is over.
 async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
     tracing::info!(
-        "stopping: refusing new streams, draining for {:?}",
-        shutdown.drain
+        limit_ms = millis(shutdown.drain),
+        "stopping: refusing new streams, draining"
     );
     let Closing {
         subscriptions,
@@ -248,7 +250,8 @@ async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown)
             if tokio::time::timeout(limit, stopping).await.is_err() {
                 tracing::error!(
                     subscription = name,
-                    "did not leave its group within {limit:?}"
+                    limit_ms = millis(limit),
+                    "a subscription did not leave its group in time"
                 );
             }
         });

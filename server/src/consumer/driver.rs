@@ -21,7 +21,6 @@ use super::{
     cohort::Cohort,
     counts::Counts,
     durable::Durable,
-    episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     intake::{Tally, Wall},
     lanes::Lanes,
@@ -33,6 +32,7 @@ use super::{
 use crate::{
     broker::{self, Commit, Connect, Placed, Producer},
     config,
+    telemetry::episode::Episode,
 };
 
 /// Messages from sessions that wait for the driver; a full queue makes them wait.
@@ -86,8 +86,8 @@ pub(super) struct Driver {
     pub(super) durable: Durable,
     /// Something happened that may move leases.
     pub(super) leases_moved: bool,
-    pub(super) letter_failures: Episode,
-    pub(super) commit_failures: Episode,
+    pub(super) letter_failures: Episode<Time>,
+    pub(super) commit_failures: Episode<Time>,
     /// Whether the group may have given the lanes away.
     pub(super) fence: Fence,
     /// Bytes counted in the gateway's budget for what is fetched ahead.
@@ -103,6 +103,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let (state, states) = watch::channel(State::Away);
     let (counts, counted) = watch::channel(Counts::default());
     let subscription = Arc::clone(&parts.subscription);
+    let tally = Tally::of(&subscription.name);
     let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
         parts,
@@ -126,7 +127,7 @@ pub fn spawn(parts: Parts) -> Handle {
         commit_failures: Episode::default(),
         fence,
         prefetch: 0,
-        tally: Tally::default(),
+        tally,
         counts,
     };
     tokio::spawn(driver.run());

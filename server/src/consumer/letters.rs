@@ -75,7 +75,11 @@ impl Driver {
             Ok(_placed) => {
                 fail::point("dead-letter.confirmed");
                 if let Some(count) = self.letter_failures.over() {
-                    tracing::info!(count, "dead letters are written again");
+                    tracing::info!(
+                        subscription = self.parts.subscription.name,
+                        count,
+                        "dead letters are written again"
+                    );
                 }
                 let settled = entry
                     .lane
@@ -108,14 +112,21 @@ impl Driver {
 
     pub(super) fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
         self.tally.given_up(cause);
+        let now = self.now();
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            offset = offset.get(),
-            cause = cause_name(cause),
-            "record dropped, as on_reject = drop says"
+        let (offset, cause) = (offset.get(), cause_name(cause));
+        tell!(debug, self, entry;
+            offset, cause,
+            "record dropped"
         );
+        if let Some(count) = self.tally.dropped.again(now) {
+            tell!(warn, self, entry;
+                offset, cause, count,
+                "records are dropped, as on_reject = drop says"
+            );
+        }
     }
 
     pub(super) fn parked(
@@ -126,16 +137,22 @@ impl Driver {
         tries: u32,
     ) {
         self.tally.counts.parked += 1;
+        let now = self.now();
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            offset = offset.get(),
-            cause = cause_name(cause),
-            tries,
-            error = entry.letter_error.as_deref().unwrap_or_default(),
-            "record set aside, as on_failure = park says: its dead letter is tried again later"
+        let (offset, cause) = (offset.get(), cause_name(cause));
+        let error = entry.letter_error.as_deref().unwrap_or_default();
+        tell!(debug, self, entry;
+            offset, cause, tries, error,
+            "a record is set aside"
         );
+        if let Some(count) = self.tally.parked.again(now) {
+            tell!(warn, self, entry;
+                offset, cause, tries, error, count,
+                "record set aside, as on_failure = park says: its dead letter is tried again later"
+            );
+        }
     }
 
     pub(super) fn discarded(

@@ -105,6 +105,12 @@ pub(super) fn serve_operators(listener: TcpListener, registry: Registry) -> Abor
 /// A task that ends with whoever holds this.
 pub(super) struct AbortOnDrop(JoinHandle<()>);
 
+impl From<JoinHandle<()>> for AbortOnDrop {
+    fn from(task: JoinHandle<()>) -> Self {
+        Self(task)
+    }
+}
+
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
@@ -125,7 +131,10 @@ pub(super) fn tell(listen: &Listen) {
     let tokens = listen.tokens.as_ref().map_or(0, Tokens::count);
     tracing::info!(tls, client_certificates, days_left, tokens, "access");
     for warning in listen.warnings() {
-        tracing::warn!("{warning}");
+        tracing::warn!(
+            detail = warning,
+            "the listener is less protected than it could be"
+        );
     }
 }
 

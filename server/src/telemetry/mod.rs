@@ -1,3 +1,6 @@
 //! What the gateway tells about itself.
 
+pub(crate) mod episode;
+pub(crate) mod flood;
 pub mod logs;
+pub(crate) mod troubles;

@@ -43,6 +43,7 @@ mod key_order;
 mod kill;
 mod lanes;
 mod log;
+mod log_lines;
 mod protocol;
 mod pub_command;
 mod publish;
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
         config::cases(),
         kill::cases(),
         log::cases(),
+        log_lines::cases(),
         lanes::cases(),
         rolling::cases(),
         secure::cases(),

@@ -53,6 +53,8 @@ pub(super) struct Limits {
     pub(super) grace: Duration,
     /// Connections at one time.
     pub(super) connections: usize,
+    /// What that number is called.
+    pub(super) bound: &'static str,
 }
 
 /// What is served on each connection.
@@ -103,9 +105,9 @@ pub(super) async fn run<IO>(
                         if let Some(count) = troubles::again(Trouble::Connections) {
                             tracing::warn!(
                                 limit = limits.connections,
+                                detail = limits.bound,
                                 count,
-                                "connections are closed at once: as many are open as \
-                                 listen.max_connections allows"
+                                "connections are closed at once: as many are open as may be"
                             );
                         }
                     }

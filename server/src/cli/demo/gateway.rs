@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DEAD_LETTERS, GROUP, ORDERS};
 use crate::{
+    admin::http::pages_at,
     cli::target::{CLUSTER, Target, configuration},
     config::{self, Config},
     gateway::Gateway,
@@ -15,6 +16,9 @@ use crate::{
 
 /// Where `ackgate sub` looks if it is not told otherwise.
 const USUAL: &str = "127.0.0.1:7654";
+
+/// Where `ackgate lanes` looks if it is not told otherwise.
+const USUAL_FOR_OPERATORS: &str = "127.0.0.1:7655";
 
 /// Any free port.
 const ANY: &str = "127.0.0.1:0";
@@ -24,6 +28,8 @@ const ANY: &str = "127.0.0.1:0";
 pub(super) struct Running {
     /// As subscribers name it.
     pub(super) address: String,
+    /// Where its pages are.
+    pub(super) pages: String,
     pub(super) task: JoinHandle<Result<()>>,
     stop: CancellationToken,
 }
@@ -35,21 +41,23 @@ impl Running {
     /// # Errors
     /// It cannot be built.
     pub(super) async fn start(bootstrap: &str, usual: bool) -> Result<Self> {
-        let config = |address| configured(bootstrap, address);
+        let config = |address, operators| configured(bootstrap, address, operators);
         let gateway = match usual {
-            true => match Gateway::build(config(USUAL)?).await {
+            true => match Gateway::build(config(USUAL, USUAL_FOR_OPERATORS)?).await {
                 Ok(gateway) => gateway,
                 // Most likely it is taken.
-                Err(_) => Gateway::build(config(ANY)?).await?,
+                Err(_) => Gateway::build(config(ANY, ANY)?).await?,
             },
-            false => Gateway::build(config(ANY)?).await?,
+            false => Gateway::build(config(ANY, ANY)?).await?,
         };
         let address = format!("http://{}", gateway.local_addr());
+        let pages = gateway.admin_addr().map(pages_at).unwrap_or_default();
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move { Ok(gateway.run(stopped).await?) });
         Ok(Self {
             address,
+            pages,
             task,
             stop,
         })
@@ -66,7 +74,7 @@ impl Running {
 }
 
 /// Default settings, but for shorter pauses: there are people watching.
-pub(super) fn configured(bootstrap: &str, address: &str) -> Result<Config> {
+pub(super) fn configured(bootstrap: &str, address: &str, operators: &str) -> Result<Config> {
     let mut subscription = toml::toml! {
         cluster = "main"
         start = "earliest"
@@ -89,7 +97,7 @@ pub(super) fn configured(bootstrap: &str, address: &str) -> Result<Config> {
         ("subscriptions", ORDERS, subscription),
     ];
     let text = format!(
-        "listen = {{ address = \"{address}\" }}\n{}",
+        "listen = {{ address = \"{address}\" }}\nadmin = {{ address = \"{operators}\" }}\n{}",
         configuration(tables)?
     );
     Ok(config::parse(&text, Path::new("demo"), [])?)

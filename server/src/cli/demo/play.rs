@@ -70,7 +70,7 @@ pub(super) async fn run(args: &Args) -> Result<Ended> {
     let bootstrap = broker.bootstrap();
     let cluster = Target::of(&bootstrap).cluster()?.context("no cluster")?;
     let mut gateway = Running::start(&bootstrap, !args.once).await?;
-    introduce(args, &bootstrap, &gateway.address);
+    introduce(args, &bootstrap, &gateway);
 
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let (stop_writing, stop_answering) = (CancellationToken::new(), CancellationToken::new());
@@ -133,10 +133,12 @@ fn broker() -> Result<Embedded> {
     })?)
 }
 
-fn introduce(args: &Args, bootstrap: &str, address: &str) {
+fn introduce(args: &Args, bootstrap: &str, gateway: &Running) {
+    let Running { address, pages, .. } = gateway;
     say(&format!(
         "Kafka    {bootstrap}, in memory inside this process: nothing is kept\n\
-         Gateway  {address}"
+         Gateway  {address}\n\
+         Pages    {pages}"
     ));
     if !args.once {
         say(&format!(

@@ -75,6 +75,7 @@ pub const FIELDS: &[Field] = &[
     text("principal", "who calls, as the token's line names it"),
     text("peer", "the other end of a connection, as address and port"),
     text("address", "the address that is listened on"),
+    text("pages", "where the pages for operators are"),
     text("path", "the method that was called"),
     text(
         "client",

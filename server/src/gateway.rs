@@ -123,6 +123,7 @@ impl Gateway {
             config.ad_hoc,
             &config.clusters,
             Budget::new(config.memory_bytes),
+            config.health.stalled_after,
             kafka,
         )
         .map_err(|(subscription, source)| Error::Subscription {
@@ -204,6 +205,7 @@ impl Gateway {
                 let parts = admin::http::Parts {
                     registry: registry.clone(),
                     started,
+                    health: health.view(),
                 };
                 let serving = operators::serve(admin, &parts, address);
                 let pages = admin::http::pages_at(address);

@@ -6,7 +6,7 @@
 //! configuration's affair: loopback only.
 
 mod convert;
-pub mod http;
+pub(crate) mod http;
 mod refusal;
 mod service;
 

@@ -40,6 +40,10 @@ const NO_MEANS_WAIT: Duration = Duration::from_millis(100);
 /// together do not go together.
 const SPREAD: f64 = 0.1;
 
+/// How long before its streams the peer of an aged connection is told to go, so that what
+/// connects again does not come back on it.
+const GOES_FIRST: Duration = Duration::from_millis(100);
+
 /// Time beyond the grace for the last words of streams to be taken; then an aged
 /// connection is cut.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -148,7 +152,7 @@ impl Life {
     {
         let gone = CancellationToken::new();
         let connection = Guarded::new(connection, self.cutting.clone(), gone.clone());
-        let aged = CancellationToken::new();
+        let (old, aged) = (CancellationToken::new(), CancellationToken::new());
         let lifetime = limits.age.map(spread);
         let age = lifetime.map(|_| Age::new(aged.clone(), limits.grace));
         let end = async {
@@ -157,12 +161,14 @@ impl Life {
                 () = gone.cancelled() => {}
                 () = after(lifetime) => {
                     tracing::debug!("a connection is as old as it may become");
-                    aged.cancel();
+                    old.cancel();
                 }
             }
         };
         let overdue = async {
-            aged.cancelled().await;
+            old.cancelled().await;
+            sleep(GOES_FIRST).await;
+            aged.cancel();
             sleep(limits.grace.saturating_add(LAST_WORDS)).await;
             self.cutting.cancel();
             // Its socket ends with an error, and then the connection.

@@ -41,14 +41,14 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 /// The names under which the admin address may be called: this machine's own, and the
 /// address that is listened on.
 #[derive(Clone, Copy, Debug)]
-pub struct Names {
+pub(crate) struct Names {
     own: IpAddr,
 }
 
 impl Names {
     /// Of a listener on that address.
     #[must_use]
-    pub const fn of(own: IpAddr) -> Self {
+    pub(crate) const fn of(own: IpAddr) -> Self {
         Self { own }
     }
 

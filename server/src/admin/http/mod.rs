@@ -7,6 +7,7 @@
 
 mod guard;
 mod health;
+mod ready;
 #[cfg(test)]
 mod tests;
 
@@ -24,35 +25,45 @@ use axum::{
 };
 use tonic::{Status, service::Routes};
 
-pub use self::guard::Names;
-use crate::registry::Registry;
+pub(crate) use self::guard::Names;
+use crate::{health::View, registry::Registry};
 
 /// The longest an answer may take: what gathers from all subscriptions has given up before.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Every path, and what is there. For those who look for one; a test keeps it true.
-pub const PATHS: &[(&str, &str)] = &[(
-    "/healthz",
-    "whether this process lives, as JSON; always 200",
-)];
+pub(crate) const PATHS: &[(&str, &str)] = &[
+    (
+        "/healthz",
+        "whether this process lives, as JSON; always 200",
+    ),
+    (
+        "/readyz",
+        "whether the gateway can serve, and what keeps it from that, as JSON or text; 200 or 503",
+    ),
+];
 
 /// What the pages are made of. Clones are one.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// The subscriptions that run.
-    pub registry: Registry,
+    pub(crate) registry: Registry,
     /// When the gateway began.
-    pub started: Instant,
+    pub(crate) started: Instant,
+    /// What clusters have answered.
+    pub(crate) health: View,
 }
 
 /// The pages, without what every request passes.
 fn pages(parts: &Parts) -> Router {
-    Router::new().merge(health::routes(parts))
+    Router::new()
+        .merge(health::routes(parts))
+        .merge(ready::routes(parts))
 }
 
 /// Everything that the admin address answers: `services` over gRPC, and the pages. Only
 /// requests to one of `names` are answered.
-pub fn router(parts: &Parts, services: Routes, names: Names) -> Router {
+pub(crate) fn router(parts: &Parts, services: Routes, names: Names) -> Router {
     let pages = pages(parts).layer(from_fn(in_time));
     let services = services.into_axum_router();
     services
@@ -64,7 +75,7 @@ pub fn router(parts: &Parts, services: Routes, names: Names) -> Router {
 
 /// Every page of the admin address, as a person may follow it.
 #[must_use]
-pub fn pages_at(address: SocketAddr) -> String {
+pub(crate) fn pages_at(address: SocketAddr) -> String {
     let pages: Vec<String> = PATHS
         .iter()
         .map(|(path, _)| format!("http://{address}{path}"))

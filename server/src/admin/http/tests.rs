@@ -31,11 +31,13 @@ fn pages() -> Router {
         None,
         &[],
         Budget::new(1 << 20),
+        Duration::from_secs(10),
         Arc::new(Nothing),
     );
     let parts = Parts {
         registry: registry.expect("nothing is refused"),
         started: Instant::now(),
+        health: View::unasked(&["main"]).0,
     };
     let names = Names::of("127.0.0.1".parse().unwrap());
     router(&parts, Routes::default(), names)
@@ -129,4 +131,14 @@ async fn process_that_lives_says_so() {
     assert_eq!(answer.headers[header::CONTENT_TYPE], "application/json");
     let said: serde_json::Value = serde_json::from_str(&answer.text).unwrap();
     assert_eq!(said["status"], "alive");
+}
+
+#[tokio::test]
+async fn gateway_whose_clusters_have_not_answered_is_not_ready() {
+    let answer = ask("GET", "/readyz", &[]).await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    let said: serde_json::Value = serde_json::from_str(&answer.text).unwrap();
+    assert_eq!(said["status"], "not ready");
+    assert_eq!(said["reasons"][0]["kind"], "cluster-not-asked");
+    assert_eq!(said["reasons"][0]["cluster"], "main");
 }

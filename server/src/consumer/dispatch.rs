@@ -7,7 +7,7 @@ use super::{
     bodies::Size,
     draw::head_bytes,
     driver::Driver,
-    handle::{Outbound, OutboundBatch, Redelivered},
+    handle::{LaneLabel, Outbound, OutboundBatch, Redelivered},
     lanes::Entry,
     mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
@@ -232,13 +232,7 @@ impl Driver {
         };
         entry.waiting.remove(&to.subscriber);
         entry.progress.handed += 1;
-        let mut batch = OutboundBatch {
-            lane: entry.label(),
-            records: Vec::with_capacity(1),
-            ranges: Vec::with_capacity(1),
-            redelivered: Vec::new(),
-            traces: Vec::new(),
-        };
+        let mut batch = begun(entry.label());
         let mut total = Size::default();
         let mut next = Some(first);
         while let Some(ready) = next {
@@ -321,4 +315,15 @@ fn redelivered(ready: &Ready, range: OffsetRange) -> Option<Redelivered> {
         attempt,
         delivery,
     })
+}
+
+/// A batch of a lane without records yet.
+fn begun(lane: LaneLabel) -> OutboundBatch {
+    OutboundBatch {
+        lane,
+        records: Vec::with_capacity(1),
+        ranges: Vec::with_capacity(1),
+        redelivered: Vec::new(),
+        traces: Vec::new(),
+    }
 }

@@ -3,4 +3,5 @@
 pub(crate) mod episode;
 pub(crate) mod flood;
 pub mod logs;
+pub(crate) mod panics;
 pub(crate) mod troubles;

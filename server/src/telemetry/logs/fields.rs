@@ -102,6 +102,11 @@ pub const FIELDS: &[Field] = &[
     text("after", "what it is now"),
     text("signal", "the signal that was received"),
     text("point", "a fail point; in builds for tests only"),
+    text("place", "the line of the sources where something panicked"),
+    text(
+        "backtrace",
+        "how it came there, where `RUST_BACKTRACE` asks for it",
+    ),
     text(
         "property",
         "a property of the client library, without its value",
@@ -152,6 +157,7 @@ pub const FIELDS: &[Field] = &[
         "how long the group is kept without subscribers",
     ),
     number("silent_ms", "since the group's coordinator last answered"),
+    number("age_ms", "how long a lane has made no progress"),
     // What became of records without a subscriber's doing, since the start.
     number("filtered", "settled because the filter said no"),
     number(

@@ -194,6 +194,14 @@ const HOSTILE: [&str; 8] = [
     "\\",
 ];
 
+/// Named here one by one, whatever the program takes for hostile.
+fn is_hostile(c: char) -> bool {
+    let turns = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\
+                 \u{2066}\u{2067}\u{2068}\u{2069}";
+    let ends = "\u{85}\u{2028}\u{2029}";
+    c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c) || turns.contains(c) || ends.contains(c)
+}
+
 #[test]
 fn nothing_in_a_line_can_end_it_colour_it_or_turn_it() {
     for hostile in HOSTILE {
@@ -209,12 +217,12 @@ fn nothing_in_a_line_can_end_it_colour_it_or_turn_it() {
             assert_eq!(text.lines().count(), 3, "{hostile:?}: {text:?}");
             assert_eq!(text.matches('\n').count(), 3, "{hostile:?}: {text:?}");
             let plain = text.replace('\n', "");
-            assert!(!plain.contains(clean::is_hostile), "{hostile:?}: {text:?}");
+            assert!(!plain.contains(is_hostile), "{hostile:?}: {text:?}");
             for line in text.lines().filter(|_| json) {
                 let object: serde_json::Value = serde_json::from_str(line).unwrap();
                 for (name, value) in object.as_object().unwrap() {
                     let value = value.as_str().unwrap();
-                    assert!(!value.contains(clean::is_hostile), "{name}: {value:?}");
+                    assert!(!value.contains(is_hostile), "{name}: {value:?}");
                 }
             }
         }

@@ -44,6 +44,7 @@ mod kill;
 mod lanes;
 mod log;
 mod log_lines;
+mod metrics;
 mod protocol;
 mod pub_command;
 mod publish;
@@ -62,6 +63,7 @@ mod sessions;
 mod several;
 mod shutdown;
 mod tools;
+mod traces;
 mod transport;
 mod verdicts;
 mod web;
@@ -109,10 +111,12 @@ fn main() -> ExitCode {
         kill::cases(),
         log::cases(),
         log_lines::cases(),
+        metrics::cases(),
         lanes::cases(),
         rolling::cases(),
         secure::cases(),
         tools::cases(),
+        traces::cases(),
         pub_command::cases(),
         web::cases(),
         handover::cases(),

@@ -3,5 +3,7 @@
 pub(crate) mod episode;
 pub(crate) mod flood;
 pub mod logs;
+pub mod metrics;
 pub(crate) mod panics;
+pub mod traces;
 pub(crate) mod troubles;

@@ -127,6 +127,8 @@ pub const FIELDS: &[Field] = &[
     number("lanes", "lanes"),
     number("partitions", "partitions of a new topic"),
     number("subscriptions", "subscriptions in the configuration"),
+    number("spans", "spans that a collector did not get"),
+    number("points", "points of metrics that a receiver refused"),
     number("streams", "streams"),
     number("dead_letters", "dead letters that wait or are written"),
     number("events", "events that wait"),

@@ -277,10 +277,7 @@ impl Driver {
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
-            self.meter.attempts.note(ready.attempt, size.records);
-            if ready.delivery > 1 {
-                self.meter.redelivered += size.records;
-            }
+            self.meter.handed_out(&ready, size.records);
             if !entry.traces.is_empty() {
                 let who = (to.subscriber, &*name);
                 entry.name_spans(&self.parts.tracer, (range, ready), who, &mut batch.traces);

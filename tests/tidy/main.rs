@@ -8,6 +8,7 @@
     reason = "a test that fails should stop where it fails, and say so"
 )]
 
+mod deploy;
 mod field_cases;
 mod polyglot;
 mod tree;

@@ -1,3 +1,5 @@
+//! The pages as they are asked for over HTTP: paths, methods and who may ask.
+
 use std::sync::Arc;
 
 use axum::{

@@ -1,3 +1,5 @@
+//! What `/readyz` answers, from what drivers and clusters tell.
+
 use super::*;
 
 fn finding(status: Status, kind: &'static str) -> Finding {

@@ -230,6 +230,22 @@ async fn fail_twice(gateway: &Gateway) -> (Subscriber, Vec<String>) {
     (subscriber, told)
 }
 
+/// A scrape counts what the spans tell.
+async fn is_counted(admin: &str) {
+    let (status, text) = get(admin, "/metrics").await;
+    assert_eq!(status, 200, "{text}");
+    for (name, label, count) in [
+        ("ackgate_verdicts_total", "kind=\"failed\"", 2),
+        ("ackgate_dead_letters_total", "outcome=\"stored\"", 1),
+    ] {
+        let of = |line: &&str| line.starts_with(name) && line.contains(label);
+        let lines = text.lines().filter(of);
+        let numbers = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        let sum: f64 = numbers.sum();
+        assert_eq!(sum, f64::from(count), "{name}: {text}");
+    }
+}
+
 /// What the collector has got once nothing is missing.
 async fn all_of(receiver: &Receiver) -> Vec<Span> {
     eventually("the collector has all spans", async || {
@@ -319,9 +335,9 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     expected.extend([&poll.span_id, &send.span_id, &commit.span_id].map(Clone::clone));
     expected.sort();
     assert_eq!(shown(&admin).await, expected, "the same spans");
+    is_counted(&admin).await;
     let (status, body) = get(&admin, "/v1/traces?since=yesterday").await;
-    assert_eq!(status, 400);
-    assert!(body.contains("since must be"), "{body}");
+    assert_eq!((status, body.contains("since must be")), (400, true), "{body}");
 }
 
 async fn flag_of_a_producer_forces_no_trace(stage: Stage) {

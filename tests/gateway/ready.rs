@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use crate::support::{
-    Broker, Case, Gateway, PATIENCE, Process, Stage, Subscription, Topic, ackgate, cases, connection, eventually,
-    free_port,
+    Broker, Case, Gateway, PATIENCE, Process, Stage, Subscription, Topic, ackgate, cases,
+    connection, eventually, free_port,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -74,7 +74,9 @@ impl Pages {
     /// Runs `ackgate` against it: its exit code and its standard output.
     async fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(ackgate());
-        command.args(arguments).args(["--address", &self.0.to_string()]);
+        command
+            .args(arguments)
+            .args(["--address", &self.0.to_string()]);
         let mut process = Process::start(arguments[0], &mut command);
         let status = process.end().await;
         (status.code(), process.out_from(0).join("\n"))
@@ -150,6 +152,9 @@ async fn gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does
         .becomes("not ready", Some("cluster-unreachable"))
         .await;
     assert_eq!(pages.get("/healthz").await.status, 200);
+    let (code, said) = pages.command(&["ready"]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("not ready\n[-] cluster "), "{said}");
     stage.broker.faults().set_reachable(true).unwrap();
     let reason = pages.becomes("degraded", Some("cluster-unreachable")).await;
     assert_eq!(reason["cluster"], "away");

@@ -43,6 +43,8 @@ mod key_order;
 mod kill;
 mod lanes;
 mod log;
+mod log_lines;
+mod metrics;
 mod protocol;
 mod pub_command;
 mod publish;
@@ -61,6 +63,7 @@ mod sessions;
 mod several;
 mod shutdown;
 mod tools;
+mod traces;
 mod transport;
 mod verdicts;
 mod web;
@@ -107,10 +110,13 @@ fn main() -> ExitCode {
         config::cases(),
         kill::cases(),
         log::cases(),
+        log_lines::cases(),
+        metrics::cases(),
         lanes::cases(),
         rolling::cases(),
         secure::cases(),
         tools::cases(),
+        traces::cases(),
         pub_command::cases(),
         web::cases(),
         handover::cases(),

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     broker::{Commit, Connect, Consumer, Error, ErrorKind, Event},
     config::{Cluster, Subscription},
+    telemetry::{episode::Episode, logs::millis, traces::Sampling},
 };
 
 /// What a revoke waits beyond the subscription's own drain, for verdicts that
@@ -64,6 +65,7 @@ impl KafkaConnect {
             config,
             group: subscription.group.clone(),
             plan: Arc::new(Plan {
+                group: subscription.group.clone(),
                 topics: subscription.reads(),
                 retry: subscription.retry_topic().map(str::to_owned),
                 start: subscription.start,
@@ -71,9 +73,19 @@ impl KafkaConnect {
                 own,
                 revoke_wait: subscription.revoke_drain + REVOKE_SLACK,
                 atomic: settings::transactions(cluster, subscription),
+                sampling: None,
             }),
             session,
         }
+    }
+
+    /// Looks for records that are traced.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Option<Sampling>) -> Self {
+        if let Some(plan) = Arc::get_mut(&mut self.plan) {
+            plan.sampling = sampling;
+        }
+        self
     }
 
     /// Limits what each consumer fetches ahead to `bytes`, over all its lanes.
@@ -112,6 +124,7 @@ impl Connect for KafkaConnect {
                 .map_err(no_thread)?,
             past: Past::default(),
             limits: None,
+            moves: Episode::new(),
         };
         let worker = Worker {
             config: self.config.clone(),
@@ -204,7 +217,7 @@ impl Consumer for KafkaConsumer {
             .spawn(move || {
                 if !ending.wait(limit) {
                     error!(
-                        seconds = limit.as_secs(),
+                        limit_ms = millis(limit),
                         "a consumer's thread hangs and is abandoned"
                     );
                     ending.tell();

@@ -33,6 +33,7 @@ use super::{
 use crate::{
     broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition},
     config::StartAt,
+    telemetry::{episode::Episode, traces::Sampling},
 };
 
 /// Far below `max.poll.interval.ms`, 300 s by default.
@@ -44,6 +45,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What a consumer works by.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// The consumer group.
+    pub(super) group: String,
     /// The retry topic included.
     pub(super) topics: Vec<String>,
     /// The one of them that is read from its beginning and may be missing.
@@ -57,6 +60,8 @@ pub(super) struct Plan {
     pub(super) revoke_wait: Duration,
     /// Exactly once: how commits are made.
     pub(super) atomic: Option<Settings>,
+    /// Which records are traced; `None`: none.
+    pub(super) sampling: Option<Sampling>,
 }
 
 impl Plan {
@@ -92,11 +97,13 @@ pub(super) struct Core {
     pub(super) past: Past,
     /// Limits of what is fetched ahead, once they are planned.
     pub(super) limits: Option<Prefetch>,
+    /// Lanes that could not be moved.
+    pub(super) moves: Episode,
 }
 
 impl Core {
-    /// Takes statistics.
-    pub(super) fn observe(&mut self, stats: &Stats) {
+    /// Takes statistics; `uncommitted`: unfinished transactions are read too.
+    pub(super) fn observe(&mut self, stats: &Stats, uncommitted: bool) {
         if let Some(age) = stats.contact {
             self.outbox.send(Event::Contact { age });
         }
@@ -104,8 +111,8 @@ impl Core {
         for lane in &mut self.lanes {
             let TopicPartition { topic, partition } = &lane.partition;
             let log = stats.log(topic, *partition);
-            if let Some(head) = log.and_then(|log| lane.observe(log)) {
-                heads.push((lane.generation, head));
+            if let Some(head) = log.and_then(|log| lane.observe(log, uncommitted)) {
+                heads.push(head);
             }
             if let Some(event) = end_of(lane) {
                 self.outbox.send(event);
@@ -114,6 +121,7 @@ impl Core {
         if !heads.is_empty() {
             self.outbox.send(Event::Heads(heads));
         }
+        self.outbox.send(Event::Client(Box::new(stats.client)));
     }
 
     /// Takes what the runtime has asked for.

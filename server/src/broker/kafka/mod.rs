@@ -10,6 +10,7 @@
 
 mod alone;
 pub mod bulk;
+pub(crate) mod client_log;
 mod commit;
 mod connect;
 mod consumer;
@@ -29,6 +30,7 @@ mod lane;
 mod outbox;
 mod past;
 mod prefetch;
+mod probe;
 mod producer;
 mod rebalance;
 mod relocate;

@@ -152,6 +152,9 @@ async fn gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does
         .becomes("not ready", Some("cluster-unreachable"))
         .await;
     assert_eq!(pages.get("/healthz").await.status, 200);
+    let (code, said) = pages.command(&["ready"]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("not ready\n[-] cluster "), "{said}");
     stage.broker.faults().set_reachable(true).unwrap();
     let reason = pages.becomes("degraded", Some("cluster-unreachable")).await;
     assert_eq!(reason["cluster"], "away");

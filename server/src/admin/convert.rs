@@ -56,6 +56,7 @@ fn hold(why: Option<&Reason>) -> (v1::LaneHold, String) {
         | ReasonKind::Backoff
         | ReasonKind::Seeking
         | ReasonKind::DeadLetterUnderWay
+        | ReasonKind::NoLanes
         | ReasonKind::NoSubscriber
         | ReasonKind::NoCredit
         | ReasonKind::Lease

@@ -52,6 +52,8 @@ pub enum ReasonKind {
     Seeking,
     /// The dead letter of the record at the floor is being written.
     DeadLetterUnderWay,
+    /// The group has given this gateway none.
+    NoLanes,
     /// Nobody is attached that takes records.
     NoSubscriber,
     /// Nobody who may take its records has credit left.
@@ -79,7 +81,7 @@ pub enum Weight {
 
 impl ReasonKind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Unreadable,
         Self::DeadLetterBlocked,
         Self::BreakerOpen,
@@ -94,6 +96,7 @@ impl ReasonKind {
         Self::Backoff,
         Self::Seeking,
         Self::DeadLetterUnderWay,
+        Self::NoLanes,
         Self::NoSubscriber,
         Self::NoCredit,
         Self::Lease,
@@ -120,6 +123,7 @@ impl ReasonKind {
             Self::Backoff => "backoff",
             Self::Seeking => "seeking",
             Self::DeadLetterUnderWay => "dead-letter-under-way",
+            Self::NoLanes => "no-lanes",
             Self::NoSubscriber => "no-subscriber",
             Self::NoCredit => "no-credit",
             Self::Lease => "lease",
@@ -146,6 +150,7 @@ impl ReasonKind {
             | Self::Backoff
             | Self::Seeking
             | Self::DeadLetterUnderWay
+            | Self::NoLanes
             | Self::NoSubscriber
             | Self::NoCredit
             | Self::Lease
@@ -237,6 +242,21 @@ impl Driver {
         let text = format!("no answer from the group's coordinator: {follows}");
         let since = Time(now.0.saturating_sub(silence));
         Some(kind.because(text).since(self.wall_of(now, since)))
+    }
+
+    /// Why a subscription that has joined its group has no lanes.
+    pub(super) fn laneless(&self) -> Option<Reason> {
+        if self.lanes.len() > 0 || self.membership.consumer().is_none() {
+            return None;
+        }
+        let kind = ReasonKind::NoLanes;
+        Some(match self.cohort_waits() {
+            Some(text) => ReasonKind::Cohort.because(text),
+            None => kind.because(
+                "its group has given this gateway no lanes: it is joining or being balanced, or \
+                 others have them all",
+            ),
+        })
     }
 
     /// What the lane itself waits for.

@@ -24,7 +24,7 @@ pub struct Shown {
     pub gateway_used: u64,
     /// The most they may, after a minimum for each lane.
     pub gateway_limit: u64,
-    /// What keeps all lanes, because the group does not answer.
+    /// What keeps all lanes, because the group does not answer, or why there are none.
     pub group: Option<Reason>,
 }
 
@@ -117,7 +117,7 @@ impl Driver {
             subscribers: self.subscribers.shown(),
             gateway_used: self.parts.budget.used(),
             gateway_limit: self.parts.budget.limit(),
-            group: self.group(self.now()),
+            group: self.group(self.now()).or_else(|| self.laneless()),
         }
     }
 }

@@ -114,7 +114,7 @@ async fn what_waits_for_its_time_is_no_stall() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lane_without_a_subscriber_says_so_and_a_refused_record_is_told_once() {
+async fn refused_record_that_holds_its_lane_is_told_once() {
     let broker = Memory::default();
     broker.append(0, 0..2);
     let mut subscription = configured(Order::None);
@@ -147,4 +147,23 @@ async fn subscription_without_subscribers_waits_for_one() {
         why(&handle).await.unwrap().text,
         "no subscriber is attached"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_that_is_silent_keeps_all_lanes_and_says_since_when() {
+    let broker = Memory::default();
+    broker.append(0, 0..1);
+    broker.with(|state| state.session = Some(Duration::from_secs(10)));
+    let handle = start(&broker, Order::None);
+    assert!(handle.show().await.expect("it runs").group.is_none());
+    let mut peer = Peer::attach(&handle, 1, 10).await;
+    let got = peer.records(1).await;
+    peer.ack(&got).await;
+    for expected in [ReasonKind::GroupSilent, ReasonKind::GroupFenced] {
+        becomes(&handle, Some(expected)).await;
+        let shown = handle.show().await.expect("it runs");
+        let group = shown.group.expect("the whole subscription is kept");
+        assert_eq!(group.kind, expected);
+        assert!(group.since_ms.is_some(), "{group:?}");
+    }
 }

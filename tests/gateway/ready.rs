@@ -62,7 +62,7 @@ impl Pages {
         };
         let text = timeout(PATIENCE, asked).await.expect("an answer in time");
         let text = text.map_err(|error| error.to_string())?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or(text.clone())?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| text.clone())?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
         Ok(Page {
             status: status.expect("a status"),

@@ -104,7 +104,7 @@ def mtls(stage):
 
 @case
 def addresses(stage):
-    """Of several addresses the one that serves is found, and the next one once it is gone."""
+    """Of several addresses the one that serves is found, and the next one once it stops."""
     topic = stage.topic()
     stage.broker.write(topic, [Record(b"first")])
     gateway = stage.gateway({"work": {"topics": [topic]}})
@@ -115,11 +115,12 @@ def addresses(stage):
     program.first("verdict", verdict="acked")
     stage.settled(topic)
     # Its lanes go where the other one is, and so does the program.
-    gateway.process.kill()
     spare.start()
+    gateway.terminate()
     stage.broker.write(topic, [Record(b"second")])
     program.count(2, "opened", 60)
     program.first("verdict", 60, verdict="acked", offset=1)
+    gateway.end()
     stage.settled(topic)
     program.close()
 

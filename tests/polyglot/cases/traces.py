@@ -16,7 +16,7 @@ def parts(one):
 
 @case
 def trace(stage):
-    """The gateway's span of each attempt is continued, in the producer's trace if it has one."""
+    """FC-100: each attempt continues a span of its own, in the producer's trace if it has one."""
     topic = stage.topic()
     headers = (("traceparent", PARENT.encode()), ("tracestate", b"a=1"))
     records = [Record(b"traced", headers=headers).told("fail:1:50"), Record(b"not traced")]

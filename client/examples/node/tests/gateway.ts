@@ -188,6 +188,11 @@ export class Gateway {
     return this.#streams.shift() as Stream;
   }
 
+  /** Whether no stream has come that was not taken. */
+  get isAlone(): boolean {
+    return this.#streams.length === 0;
+  }
+
   stop(): void {
     this.#server.forceShutdown();
   }

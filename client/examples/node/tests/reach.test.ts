@@ -123,6 +123,7 @@ test("what is in hand is asked for where it came from", async () => {
   stream.end(status.UNAVAILABLE);
   const again = await first.next();
   assert.equal((await again.next("open")).resume?.token, "here");
+  assert.ok(second.isAlone);
   // It is not there any more.
   again.end(status.UNAVAILABLE);
   await (await second.next()).opened();

@@ -158,6 +158,10 @@ class Gateway(gateway_pb2_grpc.GatewayServiceServicer):
         """The next stream."""
         return self._streams.get(timeout=DEADLINE)
 
+    def is_alone(self) -> bool:
+        """Whether no stream has come that was not taken."""
+        return self._streams.empty()
+
     def stop(self) -> None:
         """Ends everything at once."""
         self._server.stop(None).wait(DEADLINE)

@@ -143,6 +143,7 @@ def test_what_is_in_hand_is_asked_for_where_it_came_from(run, serve):
     stream.end(grpc.StatusCode.UNAVAILABLE)
     again = first.next()
     assert again.next("open").resume.token == "here"
+    assert second.is_alone()
     # It is not there any more.
     again.end(grpc.StatusCode.UNAVAILABLE)
     stream = second.next()

@@ -86,6 +86,11 @@ final class FakeGateway extends GatewayServiceGrpc.GatewayServiceImplBase implem
     server.awaitTermination(PATIENCE, TimeUnit.SECONDS);
   }
 
+  /** Whether no stream has come that was not taken. */
+  boolean isAlone() {
+    return streams.isEmpty();
+  }
+
   /** Waits for a stream. */
   Stream next() throws InterruptedException {
     Stream stream = streams.poll(PATIENCE, TimeUnit.SECONDS);

@@ -171,6 +171,7 @@ final class ReachTest {
     stream.fail(Status.UNAVAILABLE.asException());
     var again = first.next();
     assertEquals("token", again.receive().getOpen().getResume().getToken());
+    assertTrue(second.isAlone());
     // It is not there any more.
     again.fail(Status.UNAVAILABLE.asException());
     stream = second.accept(FakeGateway.settings().build());

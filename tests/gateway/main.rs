@@ -26,6 +26,7 @@ mod answers;
 mod batches;
 mod bounded;
 mod broadcast;
+mod commands;
 mod commit;
 mod config;
 mod dead_letter;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         rolling::cases(),
         secure::cases(),
         tools::cases(),
+        commands::cases(),
         pub_command::cases(),
         web::cases(),
         handover::cases(),

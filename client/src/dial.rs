@@ -305,12 +305,61 @@ impl fmt::Debug for Dialer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn found(addresses: &[&str]) -> Vec<Vec<String>> {
         let parsed = addresses.iter().map(|it| it.parse().expect("an address"));
         let shown = |at: Vec<SocketAddr>| at.iter().map(ToString::to_string).collect();
         gateways(parsed).into_iter().map(shown).collect()
+    }
+
+    /// Counts warnings.
+    struct Warnings(Arc<AtomicUsize>);
+
+    impl tracing::Subscriber for Warnings {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::WARN
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn name_that_does_not_resolve_is_told_once_until_it_does() {
+        let second = Duration::from_secs(1);
+        let dialer = Dialer::new(Vec::new(), None, Token::default(), second);
+        let error = Error::Ended;
+        let warnings = Arc::new(AtomicUsize::new(0));
+        tracing::subscriber::with_default(Warnings(Arc::clone(&warnings)), || {
+            let told = || warnings.load(Ordering::Relaxed);
+            for _ in 0..3 {
+                dialer.does_not_resolve(0, &error);
+                // A clone looks on behalf of the same program.
+                dialer.clone().does_not_resolve(0, &error);
+                assert_eq!(told(), 1);
+            }
+            dialer.does_not_resolve(1, &error);
+            assert_eq!(told(), 2);
+            dialer.resolves(0, "http://gateway:7654");
+            dialer.does_not_resolve(0, &error);
+            assert_eq!(told(), 3);
+        });
     }
 
     #[test]

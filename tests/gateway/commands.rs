@@ -74,6 +74,16 @@ async fn options_that_cannot_be_are_refused_before_anything_is_begun(stage: Stag
     }
 }
 
+/// What each of these command lines ends with: exit code 1, and a text that has this.
+async fn fail(lines: &[(&[&str], &str)]) {
+    for (line, expected) in lines {
+        let (code, said) = run(line).await;
+        assert_eq!(code, Some(1), "{line:?}: {said}");
+        assert!(said.contains(expected), "{line:?}: {expected} in {said}");
+        assert!(!said.contains("given up for now"), "{line:?}: {said}");
+    }
+}
+
 async fn failures_end_with_exit_code_1_and_name_what_may_help(stage: Stage) {
     let topic = stage.topic("t", 1).await;
     let authority = Authority::new(stage.folder(), "ca");
@@ -88,71 +98,53 @@ async fn failures_end_with_exit_code_1_and_name_what_may_help(stage: Stage) {
     fs::write(&unknown, "none-of-ours").unwrap();
     let top = authority.signs(&["127.0.0.1"]).lines() + "listen.tokens_file = \"tokens\"\n";
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
-    let (bare, plain, secure) = (
-        gateway.address.to_string(),
-        format!("http://{}", gateway.address),
-        format!("https://{}", gateway.address),
+    let bare = &gateway.address.to_string()[..];
+    let (plain, secure) = (
+        &format!("http://{bare}")[..],
+        &format!("https://{bare}")[..],
     );
-    let nowhere = format!("127.0.0.1:{}", free_port());
-    let (ca, unknown) = (authority.certificate(), unknown.to_str().unwrap());
-    let ca = ca.to_str().unwrap();
-    for (line, expected) in [
+    let ca = authority.certificate();
+    let (ca, unknown) = (ca.to_str().unwrap(), unknown.to_str().unwrap());
+
+    let [sub, pull, publish] = ["sub", "pull", "pub"].map(|it| [it, "orders", "--address"]);
+    let https = "give --address https://HOST:PORT";
+    fail(&[
+        (&[&sub[..], &[plain]].concat(), https),
+        (&[&sub[..], &[bare]].concat(), https),
+        (&[&pull[..], &[bare]].concat(), https),
+        (&[&publish[..], &[bare]].concat(), https),
+        (&[&sub[..], &[secure]].concat(), "no TLS with the gateway"),
+        (&["lanes", "--address", bare], "not its listen.address"),
+    ])
+    .await;
+
+    let trusting = [bare, "--tls-ca", ca];
+    let token = "--token-file FILE";
+    let none_of_ours = "has no line in the gateway's listen.tokens_file";
+    let shows = [&sub[..], &trusting[..], &["--token-file", unknown]].concat();
+    fail(&[
+        (&[&sub[..], &trusting[..]].concat(), token),
+        (&[&pull[..], &trusting[..]].concat(), token),
+        (&[&publish[..], &trusting[..]].concat(), token),
+        (&shows, none_of_ours),
+    ])
+    .await;
+
+    let nowhere = &format!("127.0.0.1:{}", free_port())[..];
+    let operators = "no gateway serves operators";
+    fail(&[
+        (&[&pull[..], &[nowhere]].concat(), "cannot reach"),
         (
-            &["sub", "orders", "--address", &plain][..],
-            "give --address https://HOST:PORT",
-        ),
-        (&["sub", "orders", "--address", &bare], "speaks TLS"),
-        (&["pull", "orders", "--address", &bare], "speaks TLS"),
-        (&["pub", "orders", "--address", &bare], "speaks TLS"),
-        (
-            &["sub", "orders", "--address", &secure],
-            "no TLS with the gateway",
-        ),
-        (
-            &["sub", "orders", "--tls-ca", ca, "--address", &bare],
-            "--token-file FILE",
-        ),
-        (
-            &["pull", "orders", "--tls-ca", ca, "--address", &bare],
-            "--token-file FILE",
-        ),
-        (
-            &["pub", "orders", "--tls-ca", ca, "--address", &bare],
-            "--token-file FILE",
-        ),
-        (
-            &[
-                "sub",
-                "orders",
-                "--tls-ca",
-                ca,
-                "--token-file",
-                unknown,
-                "--address",
-                &bare,
-            ],
-            "has no line in the gateway's listen.tokens_file",
-        ),
-        (&["pull", "orders", "--address", &nowhere], "cannot reach"),
-        (
-            &["pub", "orders", "--wait", "1s", "--address", &nowhere],
+            &[&publish[..], &[nowhere, "--wait", "1s"]].concat(),
             "no gateway at",
         ),
+        (&["lanes", "--address", nowhere], operators),
         (
-            &["lanes", "--address", &nowhere],
-            "no gateway serves operators",
+            &["breaker", "reset", "orders", "--address", nowhere],
+            operators,
         ),
-        (&["lanes", "--address", &bare], "not its listen.address"),
-        (
-            &["breaker", "reset", "orders", "--address", &nowhere],
-            "no gateway serves operators",
-        ),
-    ] {
-        let (code, said) = run(line).await;
-        assert_eq!(code, Some(1), "{line:?}: {said}");
-        assert!(said.contains(expected), "{line:?}: {expected} in {said}");
-        assert!(!said.contains("given up for now"), "{line:?}: {said}");
-    }
+    ])
+    .await;
 }
 
 async fn demo_says_that_its_port_is_taken(_: Stage) {

@@ -54,7 +54,7 @@ impl Gateway {
                 gate.clone(),
                 plan.ping,
                 PullLimits {
-                    sessions: 0,
+                    sessions: 1000,
                     idle: plan.ping,
                 },
             ),

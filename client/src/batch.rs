@@ -43,7 +43,9 @@ impl Batch {
             epoch,
             records,
             mut redeliveries,
+            mut traces,
         } = batch;
+        traces.sort_by_key(|trace| trace.offset);
         redeliveries.sort_by_key(|run| run.first_offset);
         let origin = Origin {
             settler,
@@ -53,6 +55,7 @@ impl Batch {
                 partition,
                 epoch,
             },
+            traces,
         };
         let batch = Self {
             origin: Arc::new(origin),

@@ -20,6 +20,8 @@ pub(crate) struct Origin {
     pub(crate) settler: Arc<Settler>,
     pub(crate) lane: u64,
     pub(crate) name: LaneName,
+    /// The gateway's spans, in offset order.
+    pub(crate) traces: Vec<v1::RecordTrace>,
 }
 
 /// One hand-over of a record, waiting for its verdict.

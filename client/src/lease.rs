@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ackgate_proto::v1;
 
-use crate::{Record, options::wire_duration};
+use crate::{Record, TraceContext, options::wire_duration};
 
 /// Most bytes of a verdict's code and reason.
 const MOST_CODE: usize = 128;
@@ -28,6 +28,8 @@ struct Lane {
     topic: Arc<str>,
     partition: i32,
     epoch: u64,
+    /// The gateway's spans, in offset order.
+    traces: Vec<v1::RecordTrace>,
 }
 
 /// What is to be said about a lease.
@@ -39,12 +41,14 @@ pub struct LeaseVerdict {
 }
 
 impl Lease {
-    pub(crate) fn all_of(batch: v1::Batch) -> Vec<Self> {
+    pub(crate) fn all_of(mut batch: v1::Batch) -> Vec<Self> {
+        batch.traces.sort_by_key(|trace| trace.offset);
         let lane = Arc::new(Lane {
             number: batch.lane,
             topic: batch.topic.into(),
             partition: batch.partition,
             epoch: batch.epoch,
+            traces: batch.traces,
         });
         let runs = batch.redeliveries;
         let records = batch.records.into_iter().map(|record| {
@@ -96,6 +100,13 @@ impl Lease {
     #[must_use]
     pub const fn delivery_number(&self) -> u32 {
         self.number
+    }
+
+    /// Returns the trace that the work on the record belongs to, as
+    /// [`Delivery::trace_context`](crate::Delivery::trace_context) does.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        TraceContext::of(&self.lane.traces, self.record())
     }
 
     /// Says that the record is done.
@@ -216,6 +227,8 @@ impl fmt::Debug for Lease {
 mod tests {
     use super::*;
 
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
     fn leases(offsets: &[i64]) -> Vec<Lease> {
         let record = |offset: &i64| v1::Record {
             offset: *offset,
@@ -230,6 +243,11 @@ mod tests {
                 last_offset: 5,
                 attempt: 2,
                 delivery: 3,
+            }],
+            traces: vec![v1::RecordTrace {
+                offset: 4,
+                traceparent: TRACE.to_owned(),
+                tracestate: String::new(),
             }],
             ..v1::Batch::default()
         })
@@ -258,6 +276,14 @@ mod tests {
                 (6, None, Some(1)),
             ]
         );
+    }
+
+    #[test]
+    fn lease_of_a_traced_record_has_the_gateways_span() {
+        let leases = leases(&[1, 4]);
+        let context = leases[1].trace_context().expect("a context");
+        assert_eq!(context.to_string(), TRACE);
+        assert_eq!(leases[0].trace_context(), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ const SLACK: Duration = Duration::from_secs(5);
 
 /// The gateway's reason where it does not know a session.
 const UNKNOWN_SESSION: &str = "PULL_SESSION_UNKNOWN";
+const SUPERSEDED: &str = "SUPERSEDED";
 
 /// Takes records of one subscription by plain calls and answers them: no stream stays
 /// open, and between calls nothing happens. Each record is leased for the ack deadline.
@@ -198,8 +199,8 @@ impl Puller {
     ///
     /// # Errors
     /// What the gateway answers; with reason `PULL_SESSION_UNKNOWN` the session has ended,
-    /// and what was out comes again. With more than 10,000 verdicts the first ones may
-    /// count.
+    /// and what was out comes again; with `SUPERSEDED` another took its place. With more than
+    /// 10,000 verdicts the first ones may count.
     pub async fn settle(
         &mut self,
         verdicts: impl IntoIterator<Item = LeaseVerdict>,
@@ -297,7 +298,7 @@ impl Puller {
             ..v1::SettleRequest::default()
         };
         match self.tell(close).await {
-            Err(error) if error.reason() == Some(UNKNOWN_SESSION) => Ok(()),
+            Err(error) if matches!(error.reason(), Some(UNKNOWN_SESSION | SUPERSEDED)) => Ok(()),
             answer => answer.map(drop),
         }
     }

@@ -1,9 +1,11 @@
-//! [`TraceContext`]: which trace a record belongs to, by its headers `traceparent` and
-//! `tracestate` as W3C Trace Context has them.
+//! [`TraceContext`]: which trace a record belongs to: by the gateway's span of its delivery,
+//! else by its headers `traceparent` and `tracestate` as W3C Trace Context has them.
 //!
 //! Headers come from whoever wrote the record: what is not exactly as it should be is none.
 
 use std::fmt::{self, Write as _};
+
+use ackgate_proto::v1;
 
 use crate::{Delivery, Outgoing, Record};
 
@@ -80,12 +82,42 @@ impl TraceContext {
         })
     }
 
-    /// What the headers of a record say.
-    pub(crate) fn of(record: Record<'_>) -> Option<Self> {
-        let parent = str::from_utf8(record.header(PARENT)?).ok()?;
-        let states = record.headers().filter(|(name, _)| *name == STATE);
+    /// The gateway's span of a delivery, which is one of `traces` in offset order, if it has
+    /// one; else what the headers of the record say.
+    pub(crate) fn of(traces: &[v1::RecordTrace], record: Record<'_>) -> Option<Self> {
+        let found = traces.binary_search_by_key(&record.offset(), |trace| trace.offset);
+        let own = found.ok().and_then(|index| traces.get(index));
+        own.and_then(|own| Self::parse(&own.traceparent, &own.tracestate))
+            .or_else(|| Self::of_headers(record.headers()))
+    }
+
+    /// What headers say, whatever the case of their names: of several `traceparent` the last
+    /// that has a value.
+    ///
+    /// ```
+    /// use ackgate_client::TraceContext;
+    ///
+    /// let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    /// let headers = [("Traceparent", Some(parent.as_bytes())), ("traceparent", None)];
+    /// let context = TraceContext::of_headers(headers).expect("it is well formed");
+    /// assert_eq!(context.to_string(), parent);
+    /// ```
+    pub fn of_headers<'a>(
+        headers: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
+    ) -> Option<Self> {
+        let mut parent = None;
+        let mut states = Vec::new();
+        for (name, value) in headers {
+            let Some(value) = value else { continue };
+            if name.eq_ignore_ascii_case(PARENT) {
+                parent = Some(value);
+            } else if name.eq_ignore_ascii_case(STATE) {
+                states.push(value);
+            }
+        }
+        let parent = str::from_utf8(parent?).ok()?;
         let mut state = String::new();
-        for part in states.filter_map(|(_, value)| str::from_utf8(value?).ok()) {
+        for part in states.into_iter().filter_map(|it| str::from_utf8(it).ok()) {
             // Far above what is passed on; others may have written more.
             if state.len() > MAX_STATE || part.len() > MAX_STATE {
                 state.clear();
@@ -140,10 +172,13 @@ impl fmt::Display for TraceContext {
 }
 
 impl Delivery {
-    /// Returns the trace that the record belongs to, if its headers say so.
+    /// Returns the trace that the work on this delivery belongs to, and its parent there: the
+    /// gateway's own span of the delivery, if it traces the record; else what the record's
+    /// headers say, if they do. Both are of the same trace. The headers come as the producer
+    /// wrote them: [`TraceContext::of_headers`] reads its span from them.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        TraceContext::of(self.record())
+        TraceContext::of(&self.origin.traces, self.record())
     }
 
     /// Returns a span for the work on this delivery, with the names that OpenTelemetry has
@@ -200,7 +235,8 @@ impl Delivery {
 impl Outgoing {
     /// Says which trace the record belongs to, in place of what it said before.
     pub fn trace_context(mut self, context: &TraceContext) -> Self {
-        let others = |name: &str| name != PARENT && name != STATE;
+        let others =
+            |name: &str| !name.eq_ignore_ascii_case(PARENT) && !name.eq_ignore_ascii_case(STATE);
         self.0.headers.retain(|header| others(&header.key));
         let record = self.header(PARENT, context.to_string());
         match context.state.as_str() {
@@ -301,8 +337,6 @@ fn is_value(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ackgate_proto::v1;
-
     use super::*;
 
     const PLAIN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -369,7 +403,7 @@ mod tests {
             ..v1::Record::default()
         };
         assert_eq!(record.headers.len(), 3);
-        assert_eq!(TraceContext::of(Record(&record)), Some(context));
+        assert_eq!(TraceContext::of(&[], Record(&record)), Some(context));
         let plain = |headers: &[(&str, &[u8])]| v1::Record {
             headers: headers
                 .iter()
@@ -381,16 +415,51 @@ mod tests {
             ..v1::Record::default()
         };
         let split = plain(&[(PARENT, PLAIN.as_bytes()), (STATE, b"a=1"), (STATE, b"b=2")]);
-        let split = TraceContext::of(Record(&split)).expect("a context");
+        let split = TraceContext::of(&[], Record(&split)).expect("a context");
         assert_eq!(split.state(), "a=1,b=2");
         let huge = vec![b'a'; 1 << 20];
         let huge = plain(&[(PARENT, PLAIN.as_bytes()), (STATE, &huge), (STATE, &huge)]);
-        assert!(TraceContext::of(Record(&huge)).is_some_and(|it| it.state().is_empty()));
+        assert!(TraceContext::of(&[], Record(&huge)).is_some_and(|it| it.state().is_empty()));
         assert_eq!(
-            TraceContext::of(Record(&plain(&[(PARENT, b"\xff\xfe")]))),
+            TraceContext::of(&[], Record(&plain(&[(PARENT, b"\xff\xfe")]))),
             None
         );
-        assert_eq!(TraceContext::of(Record(&plain(&[]))), None);
+        assert_eq!(TraceContext::of(&[], Record(&plain(&[]))), None);
+    }
+
+    #[test]
+    fn gateways_span_goes_before_headers_and_nonsense_does_not() {
+        let header = |key: &str, value: Option<&str>| v1::Header {
+            key: key.to_owned(),
+            value: value.map(|value| bytes::Bytes::copy_from_slice(value.as_bytes())),
+        };
+        let record = v1::Record {
+            offset: 7,
+            headers: vec![
+                header("TraceParent", Some(PLAIN)),
+                header(PARENT, None),
+                header("TRACESTATE", Some("a=1")),
+            ],
+            ..v1::Record::default()
+        };
+        let own = PLAIN.replace("b7ad6b7169203331", "00f067aa0ba902b7");
+        let trace = |offset, parent: &str| v1::RecordTrace {
+            offset,
+            traceparent: parent.to_owned(),
+            tracestate: "b=2".to_owned(),
+        };
+        let said = |traces: &[v1::RecordTrace]| {
+            let context = TraceContext::of(traces, Record(&record)).expect("a context");
+            (context.to_string(), context.state().to_owned())
+        };
+        let headers = (PLAIN.to_owned(), "a=1".to_owned());
+        assert_eq!(said(&[]), headers, "of any case, and null is none");
+        assert_eq!(
+            said(&[trace(6, &own), trace(7, &own)]),
+            (own.clone(), "b=2".to_owned())
+        );
+        assert_eq!(said(&[trace(6, &own)]), headers, "of another record");
+        assert_eq!(said(&[trace(7, "00-0af7")]), headers);
     }
 
     #[cfg(feature = "opentelemetry")]

@@ -61,6 +61,15 @@ fn batch_frame_decodes_as_the_response_that_prost_encodes() {
                 };
                 random.usize(..3)
             ],
+            traces: vec![
+                v1::RecordTrace {
+                    offset: 1,
+                    traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+                        .to_owned(),
+                    tracestate: "a=1".to_owned(),
+                };
+                random.usize(..3)
+            ],
         };
         let records = records(&mut random);
         let (left, right) = records.split_at(random.usize(..records.len()));

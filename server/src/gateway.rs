@@ -8,19 +8,26 @@ mod connections;
 mod descriptors;
 mod kafka;
 mod listener;
+mod operators;
 mod reflection;
 mod unfinished;
 mod web;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
     kafka::Kafka,
-    listener::{Served, bind, local_addr, note_end, serve, serve_operators},
+    listener::{Served, bind, local_addr, note_end, serve},
 };
 use crate::{
+    admin,
     broker::{self, Producer},
     config::{Config, Listen, Shutdown},
     consumer::{Budget, Handle, Input},
@@ -81,6 +88,7 @@ pub struct Gateway {
     registry: Registry,
     desk: Desk,
     health: Health,
+    started: Instant,
 }
 
 impl Gateway {
@@ -90,6 +98,7 @@ impl Gateway {
     /// # Errors
     /// The address is taken, or a part refuses its settings.
     pub async fn build(config: Config) -> Result<Self, Error> {
+        let started = Instant::now();
         let listener = bind("listen.address", config.listen.address).await?;
         let address = local_addr("listen.address", &listener, config.listen.address)?;
         let admin = match config.admin {
@@ -112,6 +121,7 @@ impl Gateway {
             config.ad_hoc,
             &config.clusters,
             Budget::new(config.memory_bytes),
+            config.health.stalled_after,
             kafka,
         )
         .map_err(|(subscription, source)| Error::Subscription {
@@ -129,6 +139,7 @@ impl Gateway {
             registry,
             desk,
             health,
+            started,
         })
     }
 
@@ -154,7 +165,6 @@ impl Gateway {
     /// # Errors
     /// The listener failed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
-        let admin_address = self.admin_addr();
         let Self {
             listen,
             shutdown,
@@ -165,6 +175,7 @@ impl Gateway {
             desk,
             health,
             address,
+            started,
         } = self;
         descriptors::raise(listen.max_connections);
         let limits = PullLimits::of(&listen);
@@ -185,10 +196,21 @@ impl Gateway {
         let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         listener::tell(&listen);
-        let _admin = admin.map(|admin| serve_operators(admin, registry.clone()));
-        if let Some(address) = admin_address {
-            tracing::info!(%address, "listening for operators");
-        }
+        let _operators = match admin {
+            None => None,
+            Some(admin) => {
+                let address = local_addr("admin.address", &admin, address)?;
+                let parts = admin::http::Parts {
+                    registry: registry.clone(),
+                    started,
+                    health: health.view(),
+                };
+                let serving = operators::serve(admin, &parts, address);
+                let pages = admin::http::pages_at(address);
+                tracing::info!(%address, pages, "listening for operators");
+                Some(serving)
+            }
+        };
         tokio::select! {
             ended = &mut server => {
                 note_end(ended);

@@ -43,6 +43,9 @@ fn ages(age: Duration, grace: Duration) -> String {
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// A grace whose end no test waits for.
+const NEVER: Duration = Duration::from_secs(600);
+
 /// Lets the gateway join its group, which takes longer than connections live here.
 async fn warm(gateway: &Gateway) {
     eventually("records come", async || {
@@ -57,7 +60,7 @@ async fn warm(gateway: &Gateway) {
 async fn aged_stream_gets_nothing_new_and_its_verdicts_count(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
     stage.produce(&topic, &["0", "1", "2"]).await;
-    let top = ages(3 * SECOND, 30 * SECOND);
+    let top = ages(6 * SECOND, NEVER);
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
     warm(&gateway).await;
     let begun = Instant::now();
@@ -65,11 +68,8 @@ async fn aged_stream_gets_nothing_new_and_its_verdicts_count(stage: Stage) {
     let records = old.records(3).await;
     old.drain().await;
     assert_eq!(old.drain_reason, DrainReason::ConnectionAge);
-    assert!(
-        begun.elapsed() >= Duration::from_millis(2500),
-        "{:?}",
-        begun.elapsed()
-    );
+    let lived = begun.elapsed();
+    assert!(lived >= Duration::from_millis(5400), "{lived:?}");
 
     stage.produce(&topic, &["after"]).await;
     assert_eq!(old.within(SECOND).await.len(), 0, "nothing new");
@@ -78,15 +78,11 @@ async fn aged_stream_gets_nothing_new_and_its_verdicts_count(stage: Stage) {
     assert_eq!(after.text(), "after", "others go on");
     new.ack(&after).await;
     old.answer_all(&records, Outcome::Acked).await;
-    let answered = Instant::now();
+    // At once, since all is answered: nobody waits for the end of the grace here.
     let status = old.status().await;
     assert_eq!(
         (status.code(), reason(&status).as_str()),
         (Code::Unavailable, "CONNECTION_AGED")
-    );
-    assert!(
-        answered.elapsed() < 20 * SECOND,
-        "not before the grace is over"
     );
     stage.commits(&topic, 0, 4).await;
 }
@@ -98,18 +94,16 @@ async fn what_is_not_answered_in_time_goes_to_others(stage: Stage) {
     let top = ages(8 * SECOND, 2 * SECOND);
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
     warm(&gateway).await;
+    let begun = Instant::now();
     let mut stuck = gateway.open().await;
     let first = stuck.record().await;
     stuck.drain().await;
-    let told = Instant::now();
     let mut other = gateway.open().await;
     let again = other.record().await;
     assert_eq!((again.offset, again.delivery), (0, first.delivery + 1));
-    assert!(
-        told.elapsed() >= SECOND,
-        "it had time: {:?}",
-        told.elapsed()
-    );
+    // The least age, and the grace: when it was told so is seen late on a slow machine.
+    let lived = begun.elapsed();
+    assert!(lived >= 9 * SECOND, "it had time: {lived:?}");
     let status = stuck.status().await;
     assert_eq!(reason(&status), "CONNECTION_AGED");
     other.ack(&again).await;
@@ -118,11 +112,15 @@ async fn what_is_not_answered_in_time_goes_to_others(stage: Stage) {
 
 async fn connection_that_is_drained_takes_no_new_calls(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    let top = ages(5 * SECOND, 30 * SECOND);
+    stage.produce(&topic, &["0"]).await;
+    let top = ages(6 * SECOND, NEVER);
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
+    warm(&gateway).await;
     // The library connects again by itself when it is told to go.
     let channel = connection(gateway.address).await.unwrap();
     let mut old = Stream::open_over(channel.clone(), Stream::hello("orders")).await;
+    // With this in hand the stream, and with it the connection, stays for the grace.
+    old.record().await;
     old.drain().await;
     let begun = Instant::now();
     // It may have to be told first.
@@ -137,7 +135,7 @@ async fn connection_that_is_drained_takes_no_new_calls(stage: Stage) {
     new.drain().await;
     let lived = begun.elapsed();
     assert!(
-        lived >= 4 * SECOND,
+        lived >= 5 * SECOND,
         "it was on a connection of its own: {lived:?}"
     );
 }
@@ -199,9 +197,11 @@ async fn work_that_takes_longer_than_the_grace_is_kept(stage: Stage) {
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
     let mut working = subscriber(&gateway).await;
     let (first, second) = (next(&mut working).await, next(&mut working).await);
-    eventually("it has come back", async || {
+    // It may have before they came.
+    let before = working.stats().reconnects;
+    eventually("it has come back with them", async || {
         let stats = working.stats();
-        if stats.reconnects >= 1 {
+        if stats.reconnects > before {
             Ok(())
         } else {
             Err(format!("{stats:?}"))

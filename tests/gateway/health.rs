@@ -20,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
             watcher_hears_that_the_cluster_goes_and_comes_back,
             cluster_that_is_away_costs_only_its_own_subscriptions,
             stop_is_told_before_streams_end,
+            watcher_on_an_aged_connection_is_told_so,
             unknown_service_is_told_as_the_protocol_says;
         kafka: consumer_that_has_joined_tells_of_its_topics;
     ]
@@ -92,6 +93,29 @@ async fn serves_once_kafka_answers(stage: Stage) {
     }
     let mut watch = doctor.watch(ORDERS).await;
     assert_eq!(watch.next().await.unwrap(), ServingStatus::Serving);
+}
+
+async fn watcher_on_an_aged_connection_is_told_so(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    // Far more than anybody waits here: an answer is no cut.
+    let top = "listen.max_connection_age = \"3s\"\nshutdown.drain = \"10m\"";
+    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], top).await;
+    let doctor = Doctor::of(&gateway).await;
+    // It stays unknown, and its watch is open too.
+    let mut unknown = doctor.watch("subscription/nobody").await;
+    assert_eq!(unknown.next().await.unwrap(), ServingStatus::ServiceUnknown);
+    let mut watch = doctor.watch("").await;
+    for watch in [&mut watch, &mut unknown] {
+        let status = loop {
+            if let Err(status) = watch.next().await {
+                break status;
+            }
+        };
+        assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+        assert_eq!(reason(&status), "CONNECTION_AGED");
+    }
+    // The library has another connection by itself, where it goes on.
+    doctor.becomes("", ServingStatus::Serving).await;
 }
 
 async fn nothing_serves_before_kafka_answers(stage: Stage) {

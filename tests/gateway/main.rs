@@ -50,10 +50,12 @@ mod publish;
 mod publish_rules;
 mod publish_trouble;
 mod pull;
+mod ready;
 mod rebalance;
 mod redelivery;
 mod redrive;
 mod reflection;
+mod restarts;
 mod rolling;
 mod secure;
 mod sessions;
@@ -63,6 +65,7 @@ mod tools;
 mod transport;
 mod verdicts;
 mod web;
+mod windows;
 mod worker;
 
 use std::process::ExitCode;
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         redrive::cases(),
         reflection::cases(),
         dead_letter_topics::cases(),
+        ready::cases(),
         rebalance::cases(),
         flow_control::cases(),
         health::cases(),
@@ -113,6 +117,8 @@ fn main() -> ExitCode {
         web::cases(),
         handover::cases(),
         transport::cases(),
+        windows::cases(),
+        restarts::cases(),
     ];
     support::run(cases.into_iter().flatten().collect())
 }

@@ -1,9 +1,6 @@
 //! One subscriber of the client crate over several gateways.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ackgate_client::{Stats, Subscriber};
 use tokio::time::timeout;
@@ -119,7 +116,7 @@ async fn killed_gateway_costs_no_record_and_no_order(stage: Stage) {
     let lanes: BTreeSet<i32> = seen.keys().map(|it| it.0).collect();
     assert_eq!(lanes.len(), usize::from(PARTITIONS), "{stats:?}");
     assert_eq!(both.gateways(), [second.address.to_string()]);
-    timeout(Duration::from_secs(20), both.close())
+    timeout(PATIENCE, both.close())
         .await
         .expect("in time")
         .expect("a goodbye");

@@ -1,28 +1,21 @@
 //! What clients may do to a connection without losing it, and what they may not cost.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use ackgate_proto::v1::{
     Open, Outcome, SubscribeRequest, gateway_service_client::GatewayServiceClient,
     subscribe_request::Request,
 };
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::{Instant, timeout},
-};
-use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Code,
     transport::{Channel, Endpoint},
 };
 
 use crate::support::{
-    Case, Gateway, Outgoing, PATIENCE, Proxy, Stage, Stream, cases, connection, eventually, reason,
+    Case, Gateway, Outgoing, PATIENCE, Proxy, Raw, Stage, Stream, cases, connection, eventually,
+    reason,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -31,7 +24,6 @@ pub(crate) fn cases() -> Vec<Case> {
             calls_that_a_client_ends_early_do_not_cost_the_connection,
             calls_that_the_gateway_ends_early_do_not_cost_the_connection,
             calls_that_are_given_up_before_they_are_heard_do_not_cost_the_connection,
-            five_hundred_subscribers_come_back_after_a_restart,
             thousand_streams_go_over_few_connections,
             names_of_any_letters_are_echoed_as_they_are;
     ]
@@ -153,100 +145,19 @@ async fn calls_that_the_gateway_ends_early_do_not_cost_the_connection(stage: Sta
 async fn calls_that_are_given_up_before_they_are_heard_do_not_cost_the_connection(stage: Stage) {
     let (gateway, _channel, stream) = shared(&stage).await;
     let memory = gateway.memory();
-    let mut raw = Raw::connect(&gateway).await;
-    raw.call(1).await;
+    let mut raw = Raw::connect(gateway.address).await;
+    raw.call(1, "Subscribe").await;
     let mut calls = Vec::new();
     for number in 1..=u32::try_from(CALLS).unwrap() {
-        calls.extend(Raw::headers(1 + 2 * number));
-        calls.extend(Raw::frame(
-            RST_STREAM,
-            0,
-            1 + 2 * number,
-            &CANCEL.to_be_bytes(),
-        ));
+        calls.extend(Raw::headers(1 + 2 * number, "Subscribe"));
+        calls.extend(Raw::reset(1 + 2 * number));
     }
     raw.send(&calls).await;
-    // The answer to a ping comes after everything that was sent before it.
-    raw.send(&Raw::frame(PING, 0, 0, &[7; 8])).await;
-    raw.pong([7; 8]).await;
+    raw.has_read_everything().await;
     // The first call is still there: a message of it is answered.
-    let nothing = [0, 0, 0, 0, 0];
-    raw.send(&Raw::frame(DATA, 0, 1, &nothing)).await;
+    raw.message(1, &[], false).await;
     raw.ends(1).await;
     unharmed(&stage, &gateway, stream, memory).await;
-}
-
-/// How many subscribers a restart throws off at once.
-const MANY: usize = 500;
-
-// FC-88.
-async fn five_hundred_subscribers_come_back_after_a_restart(stage: Stage) {
-    let topic = stage.topic("orders", 4).await;
-    let mut gateway = stage.gateway(&[stage.subscription(&topic)]).await;
-    let address = format!("http://{}", gateway.address);
-    let seen: Arc<Mutex<BTreeSet<(i32, i64)>>> = Arc::default();
-    let mut subscribers = Vec::new();
-    for part in 0..MANY / 50 {
-        let some = (0..50).map(|n| {
-            let builder = ackgate_client::Subscriber::builder(&address, "orders");
-            let builder = builder
-                .subscriber_id(format!("{part}-{n}"))
-                .credit(4, 1 << 20);
-            builder.connect()
-        });
-        for subscriber in futures::future::join_all(some).await {
-            subscribers.push(subscriber.expect("it is taken"));
-        }
-    }
-    let mut sessions = Vec::new();
-    for mut subscriber in subscribers {
-        let seen = Arc::clone(&seen);
-        let (say, back) = tokio::sync::watch::channel(0);
-        sessions.push(back);
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    delivery = subscriber.next() => {
-                        let delivery = delivery.expect("it goes on").expect("no error");
-                        seen.lock().unwrap().insert((delivery.partition(), delivery.offset()));
-                        delivery.ack();
-                    }
-                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
-                }
-                say.send_replace(subscriber.stats().reconnects);
-            }
-        });
-    }
-    let write = async |from: i32| {
-        let records = (from..from + 1000).map(|n| Outgoing::value(n % 4, n.to_string()));
-        stage.broker.produce(&topic.name, records).await;
-    };
-    write(0).await;
-    gateway.kill_and_restart().await;
-    write(1000).await;
-    let up = Instant::now();
-    eventually("all are back", async || {
-        let back = sessions.iter().filter(|it| *it.borrow() >= 1).count();
-        if back == MANY {
-            Ok(())
-        } else {
-            Err(format!("{back} of {MANY}"))
-        }
-    })
-    .await;
-    println!(
-        "all {MANY} are back {:?} after the gateway listens",
-        up.elapsed()
-    );
-    eventually("every record has come", async || {
-        let seen = seen.lock().unwrap().len();
-        if seen == 2000 {
-            Ok(())
-        } else {
-            Err(seen.to_string())
-        }
-    })
-    .await;
 }
 
 async fn thousand_streams_go_over_few_connections(stage: Stage) {
@@ -308,107 +219,4 @@ async fn names_of_any_letters_are_echoed_as_they_are(stage: Stage) {
     let status = second.status().await;
     assert_eq!(status.code(), Code::NotFound, "{status:?}");
     assert!(status.message().contains("заказы-😀"), "{status:?}");
-}
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const ACK: u8 = 1;
-const END_STREAM: u8 = 1;
-const CANCEL: u32 = 8;
-
-/// HTTP/2 by hand: no library would do what is done here.
-struct Raw {
-    socket: TcpStream,
-}
-
-impl Raw {
-    async fn connect(gateway: &Gateway) -> Self {
-        let mut socket = TcpStream::connect(gateway.address).await.unwrap();
-        socket
-            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-            .await
-            .unwrap();
-        let mut raw = Self { socket };
-        raw.send(&Self::frame(SETTINGS, 0, 0, &[])).await;
-        raw
-    }
-
-    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        let mut frame = length[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(stream.to_be_bytes());
-        frame.extend(payload);
-        frame
-    }
-
-    /// Begins a call of `Subscribe`.
-    fn headers(stream: u32) -> Vec<u8> {
-        // :method POST and :scheme http by their numbers, the others literally.
-        let mut block = vec![0x83, 0x86];
-        for (name, value) in [
-            (":path", "/ackgate.v1.GatewayService/Subscribe"),
-            (":authority", "gateway"),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-        ] {
-            block.push(0);
-            for text in [name, value] {
-                block.push(u8::try_from(text.len()).unwrap());
-                block.extend(text.bytes());
-            }
-        }
-        const END_HEADERS: u8 = 4;
-        Self::frame(HEADERS, END_HEADERS, stream, &block)
-    }
-
-    async fn call(&mut self, stream: u32) {
-        self.send(&Self::headers(stream)).await;
-    }
-
-    async fn send(&mut self, bytes: &[u8]) {
-        // The gateway reads on whatever it is sent.
-        let written = timeout(PATIENCE, self.socket.write_all(bytes)).await;
-        written
-            .expect("the gateway reads")
-            .expect("the connection is there");
-    }
-
-    /// The next frame: its kind, its flags, its stream and what it carries.
-    async fn next(&mut self) -> (u8, u8, u32, Vec<u8>) {
-        let mut head = [0; 9];
-        let read = timeout(PATIENCE, self.socket.read_exact(&mut head)).await;
-        read.expect("something comes")
-            .expect("the connection is there");
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; length as usize];
-        self.socket.read_exact(&mut payload).await.unwrap();
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        assert_ne!(head[3], GOAWAY, "{:?}", String::from_utf8_lossy(&payload));
-        if head[3] == SETTINGS && head[4] & ACK == 0 {
-            self.send(&Self::frame(SETTINGS, ACK, 0, &[])).await;
-        }
-        (head[3], head[4], stream, payload)
-    }
-
-    async fn pong(&mut self, payload: [u8; 8]) {
-        while self.next().await != (PING, ACK, 0, payload.to_vec()) {}
-    }
-
-    /// Waits until the gateway ends the call with trailers.
-    async fn ends(&mut self, stream: u32) {
-        loop {
-            let (kind, flags, on, _) = self.next().await;
-            if on == stream {
-                assert_ne!(kind, RST_STREAM);
-                if kind == HEADERS && flags & END_STREAM != 0 {
-                    return;
-                }
-            }
-        }
-    }
 }

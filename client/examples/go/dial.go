@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -50,28 +48,33 @@ type DialOptions struct {
 // Client knows how to reach a gateway. It keeps no connection open between uses; any
 // number of goroutines can use it.
 type Client struct {
-	address, target string
-	options         []grpc.DialOption
+	targets []target
+	options []grpc.DialOption
 }
 
 // Dial checks address and options; connections are made when they are needed. The address is
 // HOST:PORT, http://HOST:PORT or https://HOST:PORT. TLS is used for https, and for a bare
 // HOST:PORT if a TLS option is given; without TLSCA the system's authorities are trusted.
 func Dial(address string, options DialOptions) (*Client, error) {
-	target, secure, err := parseAddress(address, options.usesTLS())
-	if err != nil {
-		return nil, invalid("address: %v", err)
+	return DialAny([]string{address}, options)
+}
+
+// DialAny is [Dial] for 1 to 64 gateways, tried in turn. A subscriber has a stream to one at a
+// time; what is in hand over a lost connection is asked for where it came from, before the
+// next one is tried.
+func DialAny(addresses []string, options DialOptions) (*Client, error) {
+	if len(addresses) < 1 || len(addresses) > mostAddresses {
+		return nil, invalid("address: 1 to %d addresses, not %d", mostAddresses, len(addresses))
 	}
-	transport := insecure.NewCredentials()
-	if secure {
-		config, err := options.tlsConfig()
+	targets := make([]target, 0, len(addresses))
+	for _, address := range addresses {
+		one, err := options.target(address)
 		if err != nil {
 			return nil, err
 		}
-		transport = credentials.NewTLS(config)
+		targets = append(targets, one)
 	}
 	all := []grpc.DialOption{
-		grpc.WithTransportCredentials(transport),
 		grpc.WithUserAgent("ackgate-go"),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: keepaliveInterval, Timeout: keepaliveTimeout, PermitWithoutStream: true,
@@ -84,16 +87,35 @@ func Dial(address string, options DialOptions) (*Client, error) {
 		all = append(all, grpc.WithPerRPCCredentials(tokenFile(options.TokenFile)))
 	}
 	all = append(all, options.Extra...)
-	return &Client{address: address, target: target, options: all}, nil
+	return &Client{targets: targets, options: all}, nil
+}
+
+func (o *DialOptions) target(address string) (target, error) {
+	name, secure, err := parseAddress(address, o.usesTLS())
+	if err != nil {
+		return target{}, invalid("address: %v", err)
+	}
+	transport := insecure.NewCredentials()
+	if secure {
+		config, err := o.tlsConfig()
+		if err != nil {
+			return target{}, err
+		}
+		transport = credentials.NewTLS(config)
+	}
+	return target{
+		address: address, name: name, secure: secure, hasCert: o.TLSCert != "",
+		transport: grpc.WithTransportCredentials(transport),
+	}, nil
 }
 
 // connect makes a connection of its own: a stream that broke never waits for the backoff
 // of a shared one. maxMessage is in bytes.
-func (c *Client) connect(maxMessage int) (*grpc.ClientConn, error) {
+func (c *Client) connect(to *target, maxMessage int) (*grpc.ClientConn, error) {
 	options := append([]grpc.DialOption{
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		to.transport, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	}, c.options...)
-	return grpc.NewClient(c.target, options...)
+	return grpc.NewClient(to.name, options...)
 }
 
 func (o *DialOptions) usesTLS() bool {
@@ -123,38 +145,6 @@ func (o *DialOptions) tlsConfig() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
-}
-
-// parseAddress returns what gRPC connects to, and whether with TLS.
-func parseAddress(address string, wantsTLS bool) (target string, secure bool, err error) {
-	host := address
-	if strings.Contains(address, "://") {
-		u, err := url.Parse(address)
-		if err != nil {
-			return "", false, err
-		}
-		if u.User != nil || u.RawQuery != "" || (u.Path != "" && u.Path != "/") {
-			return "", false, fmt.Errorf("%q has more than a host and a port", u.Redacted())
-		}
-		switch u.Scheme {
-		case "https":
-			secure = true
-		case "http":
-			secure = wantsTLS
-		default:
-			return "", false, fmt.Errorf("%q is neither http nor https", u.Scheme)
-		}
-		host = u.Host
-	} else {
-		secure = wantsTLS
-	}
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
-	}
-	if name, _, err := net.SplitHostPort(host); err != nil || name == "" {
-		return "", false, fmt.Errorf("%q is not HOST:PORT", address)
-	}
-	return "dns:///" + host, secure, nil
 }
 
 // tokenFile sends the token that a file holds.

@@ -28,6 +28,13 @@ type Error struct {
 	Message string
 	// RetryAfter is the least time to wait before another try. 0: not given.
 	RetryAfter time.Duration
+	// TLS: TLS did not come about, and would not if it were tried again. The gateway's
+	// certificate is of no trusted authority, for another name or out of its time, the
+	// gateway did not take this side's certificate or wanted one, or what listens there does
+	// not speak TLS. Message says which, and what to do.
+	TLS bool
+	// Address is the gateway's, as it was given. Empty: not known.
+	Address string
 }
 
 // Error returns all of it in one line.
@@ -44,8 +51,8 @@ func (e *Error) CodeName() string { return codeName(e.Code) }
 // Temporary returns whether the same can succeed later without anybody changing options
 // or configuration. A Subscriber tries such again by itself.
 func (e *Error) Temporary() bool {
-	// Another stream of this name took its place: the two would take turns.
-	if e.Reason == superseded {
+	// Superseded: another stream of this name took its place; the two would take turns.
+	if e.TLS || e.Reason == superseded {
 		return false
 	}
 	switch e.Code {

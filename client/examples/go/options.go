@@ -51,9 +51,30 @@ type Options struct {
 	FirstBackoff, MaxBackoff time.Duration
 	// MaxRetries is how many tries in a row may fail. Default: any number.
 	MaxRetries int
+	// AdHoc opens a subscription that the configuration does not name, in place of a named
+	// one: the name given to Open is to be empty then.
+	AdHoc *AdHoc
+	// Expect is what the subscription is to be like. May be nil.
+	Expect *SubscriptionOptions
+	// Confirm is which answers to verdicts are wanted.
+	Confirm Confirm
 	// Trace is told what happens. May be nil.
 	Trace *Trace
 }
+
+// Confirm is which answers to verdicts the gateway is asked for.
+type Confirm int32
+
+// The answers.
+const (
+	// ConfirmProblems: only of verdicts that changed nothing.
+	ConfirmProblems = Confirm(v1.Confirm_CONFIRM_UNSPECIFIED)
+	// ConfirmApplied: of every message, once its verdicts are applied.
+	ConfirmApplied = Confirm(v1.Confirm_CONFIRM_APPLIED)
+	// ConfirmDurable: of every message, once what it did survives the loss of the gateway,
+	// for [Delivery.AckDurably]. Each asks for a commit.
+	ConfirmDurable = Confirm(v1.Confirm_CONFIRM_DURABLE)
+)
 
 // flushInterval and flushRecords are how long verdicts are gathered into one message.
 const (
@@ -108,8 +129,12 @@ func (o Options) checked(subscription string) (Options, error) {
 	orDefault(&o.MaxBackoff, 30*time.Second)
 	orDefault(&o.Trace, &Trace{})
 	switch {
-	case subscription == "":
+	case subscription == "" && o.AdHoc == nil:
 		return o, invalid("subscription: must not be empty")
+	case subscription != "" && o.AdHoc != nil:
+		return o, invalid("subscription: either a name or AdHoc")
+	case o.Confirm < ConfirmProblems || o.Confirm > ConfirmDurable:
+		return o, invalid("Confirm: no such answers")
 	case len(o.SubscriberID) > 256 || strings.ContainsFunc(o.SubscriberID, unicode.IsControl):
 		return o, invalid("SubscriberID: at most 256 bytes without control characters")
 	case o.CreditRecords > 1_000_000 || o.CreditBytes > gib:
@@ -127,7 +152,10 @@ func (o Options) checked(subscription string) (Options, error) {
 	case o.OpenTimeout < 0 || o.ShutdownTimeout < 0 || o.CloseTimeout < 0 || o.MaxRetries < 0:
 		return o, invalid("timeouts and MaxRetries: not below 0")
 	}
-	return o, nil
+	if err := o.AdHoc.check(); err != nil {
+		return o, err
+	}
+	return o, o.Expect.check()
 }
 
 // open makes the first message of a session that goes on with nothing.
@@ -140,6 +168,14 @@ func (o *Options) open(subscription string) *v1.Open {
 		Resumable:       !o.NotResumable,
 		UntilDrained:    o.UntilDrained,
 		Filter:          o.Filter,
+		Confirm:         v1.Confirm(o.Confirm),
+	}
+	if o.AdHoc != nil {
+		message.AdHoc = &v1.AdHoc{
+			Cluster: o.AdHoc.Cluster, Topics: o.AdHoc.Topics, Group: o.AdHoc.Group, Options: o.Expect.wire(),
+		}
+	} else {
+		message.Expect = o.Expect.wire()
 	}
 	if o.AckDeadline != 0 {
 		message.AckDeadline = durationpb.New(o.AckDeadline)

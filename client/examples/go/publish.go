@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	v1 "ackgate.dev/ackgate/internal/ackgatev1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
 // Outgoing is a record to write.
@@ -31,9 +33,10 @@ type Written struct {
 
 // PublishBatch writes 1 to 10,000 records, of 16 MiB in total, and waits for all. It
 // returns what became of each, in order: look at each Err. The call's own error, an *Error,
-// leaves it open which were written. ctx should have a deadline.
+// leaves it open which were written. ctx should have a deadline. Of several gateways it is the
+// first one that can be reached.
 func (c *Client) PublishBatch(ctx context.Context, records []Outgoing) ([]Written, error) {
-	conn, err := c.connect(16 << 20)
+	to, conn, err := c.reach(ctx)
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
@@ -50,7 +53,7 @@ func (c *Client) PublishBatch(ctx context.Context, records []Outgoing) ([]Writte
 	}
 	response, err := v1.NewGatewayServiceClient(conn).PublishBatch(ctx, request)
 	if err != nil {
-		return nil, fromStatus(err)
+		return nil, to.explain(fromStatus(err))
 	}
 	written := make([]Written, 0, len(response.GetResults()))
 	for _, result := range response.GetResults() {
@@ -64,4 +67,33 @@ func (c *Client) PublishBatch(ctx context.Context, records []Outgoing) ([]Writte
 		written = append(written, one)
 	}
 	return written, nil
+}
+
+// reach connects to the first gateway that can be reached; the last one is not waited for.
+func (c *Client) reach(ctx context.Context) (*target, *grpc.ClientConn, error) {
+	for i := range c.targets {
+		to := &c.targets[i]
+		conn, err := c.connect(to, 16<<20)
+		if err != nil || i == len(c.targets)-1 || isReached(ctx, conn) {
+			return to, conn, err
+		}
+		_ = conn.Close()
+	}
+	return nil, nil, errors.New("no address")
+}
+
+// isReached waits until there is a connection, or the first try has failed.
+func isReached(ctx context.Context, conn *grpc.ClientConn) bool {
+	conn.Connect()
+	for state := conn.GetState(); ; state = conn.GetState() {
+		switch state {
+		case connectivity.Ready:
+			return true
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return false
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return false
+		}
+	}
 }

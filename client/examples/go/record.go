@@ -74,12 +74,23 @@ type Delivery struct {
 	Record
 	from *settler
 	lane *lane
+	// trace is the gateway's own span of the delivery, if there is one.
+	trace *TraceContext
 	// answered: a verdict was given, and a second one does not count.
 	answered atomic.Bool
 }
 
 // Ack says that the record is done.
 func (d *Delivery) Ack() { d.answer(verdict{outcome: Acked}) }
+
+// AckDurably is Ack; what it returns ends once the verdict survives the loss of the gateway.
+// Needs [ConfirmDurable]. The verdict is given at once, whether it is waited for or not.
+func (d *Delivery) AckDurably() *Durable { return d.answerDurably(verdict{outcome: Acked}) }
+
+// RejectDurably is Reject and AckDurably: also the dead letter is safe then.
+func (d *Delivery) RejectDurably(code, reason string) *Durable {
+	return d.answerDurably(rejected(code, reason))
+}
 
 // Reject refuses the record for good: it becomes a dead letter now.
 func (d *Delivery) Reject(code, reason string) {
@@ -107,6 +118,13 @@ func (d *Delivery) answer(v verdict) {
 	if !d.answered.Swap(true) {
 		d.from.answer(d.run(), v, true)
 	}
+}
+
+func (d *Delivery) answerDurably(v verdict) *Durable {
+	if d.answered.Swap(true) {
+		return overDurable("the record was answered before")
+	}
+	return d.from.answerDurably(d.run(), v)
 }
 
 func (d *Delivery) run() run {
@@ -180,6 +198,11 @@ func newBatch(from *settler, ln *lane, wire *v1.Batch) *Batch {
 	again := slices.SortedFunc(slices.Values(wire.GetRedeliveries()), func(a, b *v1.Redelivery) int {
 		return cmp.Compare(a.GetFirstOffset(), b.GetFirstOffset())
 	})
+	// Few records have one, and usually none.
+	traces := make(map[int64]*TraceContext, len(wire.GetTraces()))
+	for _, trace := range wire.GetTraces() {
+		traces[trace.GetOffset()] = ParseTraceContext(trace.GetTraceparent(), trace.GetTracestate())
+	}
 	for _, record := range wire.GetRecords() {
 		d := &Delivery{from: from, lane: ln, Record: Record{
 			Topic: batch.Topic, Partition: batch.Partition, Epoch: batch.Epoch,
@@ -196,6 +219,7 @@ func newBatch(from *settler, ln *lane, wire *v1.Batch) *Batch {
 		if len(again) > 0 && again[0].GetFirstOffset() <= d.Offset {
 			d.Attempt, d.Delivery = again[0].GetAttempt(), again[0].GetDelivery()
 		}
+		d.trace = traces[d.Offset]
 		batch.Deliveries = append(batch.Deliveries, d)
 	}
 	return batch

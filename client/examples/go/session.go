@@ -25,6 +25,8 @@ type end struct {
 	drained bool
 	// useful: records came, or it lasted.
 	useful bool
+	// opened: there was a stream. stops: it drained because the gateway stops.
+	opened, stops bool
 }
 
 // session is one stream: it opens it and reads it to its end. It knows nothing of earlier
@@ -36,11 +38,12 @@ type session struct {
 	// silence ends the session if nothing comes for this long; 0: no limit.
 	silence time.Duration
 	// draining: the gateway asked for the end. closing: this side did.
-	draining, closing, useful bool
+	draining, stops, closing, useful bool
 }
 
 // runSession runs one session from connecting to its end.
 func (s *Subscriber) runSession(opened func()) end {
+	to := s.gateways.at()
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
 	late := &Error{
@@ -50,24 +53,31 @@ func (s *Subscriber) runSession(opened func()) end {
 	defer timer.Stop()
 	stopped := context.AfterFunc(s.closing, func() { cancel(errClosing) })
 	defer stopped()
-	conn, err := s.client.connect(int(s.options.MaxMessageBytes) + messageSlack)
+	conn, err := s.client.connect(to, int(s.options.MaxMessageBytes)+messageSlack)
 	if err != nil {
 		return end{err: invalid("%v", err)}
 	}
 	defer conn.Close()
 	stream, err := v1.NewGatewayServiceClient(conn).Subscribe(ctx)
 	if err != nil {
-		return end{err: cause(ctx, err)}
+		return end{err: to.explain(cause(ctx, err))}
 	}
 	one := &session{sub: s, cancel: cancel, stream: stream}
 	first, err := one.open()
 	if err != nil {
-		return end{err: cause(ctx, err)}
+		return end{err: to.explain(cause(ctx, err))}
 	}
 	if !timer.Stop() || !stopped() {
 		return end{err: cause(ctx, context.Canceled)}
 	}
-	return one.serve(ctx, first, opened)
+	result := one.serve(ctx, first, opened)
+	if result.err != nil && result.err != errClosing {
+		told := *result.err
+		told.Address = to.address
+		result.err = &told
+	}
+	result.opened, result.stops = true, one.stops
+	return result
 }
 
 // errClosing ends what was not open yet when the subscriber was closed.
@@ -126,7 +136,7 @@ func (s *session) writer(settings *v1.Settings) *writer {
 	w := &writer{
 		settler: s.sub.settler, stream: s.stream, maxVerdicts: maxVerdicts,
 		beat: positive(settings.GetLeaseBeat()), deadline: min(positive(settings.GetAckDeadline()), maxExtension),
-		extending: s.sub.extending.Load, sent: s.sub.sent,
+		extending: s.sub.extending.Load, sent: s.sub.sent, hurry: s.sub.options.CloseTimeout,
 	}
 	if most := int(settings.GetMaxVerdicts()); most > 0 {
 		w.maxVerdicts = min(most, maxVerdicts)
@@ -143,9 +153,14 @@ func (s *session) awaitClose(ctx context.Context) {
 	}
 	s.sub.settler.close()
 	timeout := s.sub.options.CloseTimeout
+	most := timeout
+	if s.sub.options.Confirm == ConfirmDurable {
+		// Before the goodbye so long for confirmations.
+		most *= 2
+	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(timeout):
+	case <-time.After(most):
 		s.cancel(&Error{
 			Code:    codes.DeadlineExceeded,
 			Message: "the gateway did not end the stream within " + timeout.String() + " of the goodbye",
@@ -190,8 +205,10 @@ func (s *session) take(message *v1.SubscribeResponse) {
 		s.batch(message.Batch)
 	case *v1.SubscribeResponse_Settled:
 		s.sub.settled(message.Settled)
+		s.sub.settler.confirmed(message.Settled)
 	case *v1.SubscribeResponse_Drain:
 		s.draining = true
+		s.stops = message.Drain.GetReason() == v1.DrainReason_DRAIN_REASON_GATEWAY_STOPS
 		if drained := s.sub.options.Trace.Drained; drained != nil {
 			drained(drainReason(message.Drain))
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	v1 "ackgate.dev/ackgate/internal/ackgatev1"
 )
 
 // maxExtension is the most that an extension may ask for.
@@ -66,7 +68,9 @@ type gathered struct {
 	answers []answered
 	// extensions are the latest of each run, by lane and first offset.
 	extensions map[extended]extension
-	credit     *credit
+	// watchers wait for an answer to be durable.
+	watchers []watcher
+	credit   *credit
 	// close: nothing follows, say goodbye.
 	close bool
 }
@@ -128,11 +132,16 @@ type settler struct {
 	named []run
 	// draining: close as soon as nothing is out. closing: now, later verdicts do not count.
 	draining, closing bool
+	// durable: durable confirmations are asked for. waits are those that are due. hurried:
+	// the goodbye does not wait for them any longer.
+	durable bool
+	waits   waits
+	hurried bool
 }
 
-func newSettler(flushRecords uint64, lost func(r run)) *settler {
+func newSettler(flushRecords uint64, durable bool, lost func(r run)) *settler {
 	return &settler{
-		flushRecords: flushRecords, lost: lost, wake: make(chan struct{}, 1),
+		flushRecords: flushRecords, durable: durable, waits: waits{}, lost: lost, wake: make(chan struct{}, 1),
 		changed: make(chan struct{}), held: held{}, lapsing: held{}, lanes: map[uint64]*lane{},
 	}
 }
@@ -144,8 +153,22 @@ func (s *settler) nudge() {
 	}
 }
 
+// answerDurably takes the verdict on one record, and says when it is durable.
+func (s *settler) answerDurably(r run, v verdict) *Durable {
+	if !s.durable {
+		s.answer(r, v, true)
+		return overDurable("the subscriber did not ask for durable confirmations")
+	}
+	durable := newDurable()
+	s.watched(r, v, true, durable)
+	return durable
+}
+
 // answer takes a verdict. tell: if it comes too late, that is a problem.
-func (s *settler) answer(r run, v verdict, tell bool) {
+func (s *settler) answer(r run, v verdict, tell bool) { s.watched(r, v, tell, nil) }
+
+// watched also says who waits for the verdict; may be nil.
+func (s *settler) watched(r run, v verdict, tell bool, durable *Durable) {
 	s.mu.Lock()
 	var count uint64
 	late := s.closing
@@ -159,6 +182,11 @@ func (s *settler) answer(r run, v verdict, tell bool) {
 		}
 		s.lapsing.take(r)
 		late = count < r.len()
+	}
+	if durable != nil && count > 0 {
+		s.watchers = append(s.watchers, watcher{r, durable})
+	} else if durable != nil {
+		durable.sessionEnded()
 	}
 	before := s.pending
 	s.pending += count
@@ -251,7 +279,7 @@ func (s *settler) isAnswered() bool {
 func (s *settler) readiness() (something, now bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = s.closing || (s.draining && s.out == 0) || s.pending >= s.flushRecords ||
+	now = (s.isLeaving() && s.mayClose(s.watchers)) || s.pending >= s.flushRecords ||
 		s.credit != nil || len(s.extensions) > 0
 	return now || s.pending > 0, now
 }
@@ -262,20 +290,62 @@ func (s *settler) take() gathered {
 	defer s.mu.Unlock()
 	s.pending = 0
 	// Nothing counts after the goodbye, which releases what is still out.
-	s.closing = s.closing || (s.draining && s.out == 0)
+	s.closing = s.isLeaving()
 	taken := s.gathered
-	taken.close = s.closing
+	taken.close = s.closing && s.mayClose(taken.watchers)
 	s.gathered = gathered{}
 	return taken
 }
 
 // restore takes back verdicts that did not get out, for the next session.
-func (s *settler) restore(answers []answered) {
+func (s *settler) restore(answers []answered, watchers []watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.watchers = slices.Concat(watchers, s.watchers)
 	s.answers = slices.Concat(answers, s.answers)
 	for _, a := range answers {
 		s.pending += a.len()
+	}
+}
+
+func (s *settler) isLeaving() bool { return s.closing || (s.draining && s.out == 0) }
+
+func (s *settler) mayClose(watchers []watcher) bool {
+	return s.hurried || (len(s.waits) == 0 && len(watchers) == 0)
+}
+
+// isConfirming returns whether only confirmations are waited for before the goodbye.
+func (s *settler) isConfirming() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isLeaving() && !s.mayClose(s.watchers)
+}
+
+// hurry says goodbye also if the gateway has not confirmed everything.
+func (s *settler) hurry() {
+	s.mu.Lock()
+	s.hurried = true
+	s.mu.Unlock()
+	s.nudge()
+}
+
+// waiting notes that a message with this number is about to be sent, and who waits for its
+// answer; without any it was not sent after all.
+func (s *settler) waiting(sequence uint64, watchers []watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waits, sequence)
+	s.waits.sent(sequence, watchers)
+}
+
+// confirmed ends the waits for a message that the gateway answers.
+func (s *settler) confirmed(wire *v1.Settled) {
+	s.mu.Lock()
+	s.waits.settled(wire)
+	leaving := s.isLeaving()
+	s.mu.Unlock()
+	if leaving {
+		s.nudge()
 	}
 }
 

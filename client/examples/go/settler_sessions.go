@@ -2,6 +2,7 @@ package ackgate
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	v1 "ackgate.dev/ackgate/internal/ackgatev1"
@@ -30,7 +31,7 @@ func (s *settler) begin(answers []*v1.ResumeAnswer) int {
 	s.named = nil
 	s.phase = open
 	// The goodbye to a draining gateway was for its session alone.
-	s.draining, s.closing = false, false
+	s.draining, s.closing, s.hurried = false, false, false
 	lost := s.keep(f)
 	s.hasChanged()
 	s.mu.Unlock()
@@ -69,6 +70,7 @@ func (s *settler) keep(f fates) (lost []run) {
 		}
 		lost = append(lost, late...)
 	}
+	s.keepWatchers()
 	for key := range s.extensions {
 		if _, ok := f.ids[key.lane]; !ok {
 			delete(s.extensions, key)
@@ -77,17 +79,39 @@ func (s *settler) keep(f fates) (lost []run) {
 	return lost
 }
 
+// keepWatchers lets those go on waiting whose verdict is still to be sent.
+func (s *settler) keepWatchers() {
+	if len(s.watchers) == 0 {
+		return
+	}
+	unsent := held{}
+	for _, a := range s.answers {
+		unsent.insert(a.run)
+	}
+	s.watchers = slices.DeleteFunc(s.watchers, func(one watcher) bool {
+		lost := !unsent.has(one.run)
+		if lost {
+			one.durable.sessionEnded()
+		}
+		return lost
+	})
+}
+
 // end notes that the stream is gone. mayGoOn: it may be gone on with; else nothing that
 // came from it counts any more. Returns how many records' verdicts were dropped.
 func (s *settler) end(mayGoOn bool) (dropped uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.credit = nil
+	s.waits.end()
 	if mayGoOn {
 		s.phase = broken
 	} else {
 		s.phase = over
 		dropped = s.pending
+		for _, one := range s.watchers {
+			one.durable.sessionEnded()
+		}
 		s.gathered, s.pending = gathered{}, 0
 		s.held, s.lapsing, s.out = held{}, held{}, 0
 	}

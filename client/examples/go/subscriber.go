@@ -19,6 +19,7 @@ type Subscriber struct {
 	client       *Client
 	subscription string
 	options      Options
+	gateways     gateways
 	settler      *settler
 	counters     counters
 	// queue has what was received and is not begun. A batch has one record at least, so
@@ -59,7 +60,8 @@ func (c *Client) Open(ctx context.Context, subscription string, options Options)
 		taking: make(chan []*Delivery, 1),
 	}
 	s.taking <- nil
-	s.settler = newSettler(flushRecords, s.lost)
+	s.gateways.every = c.targets
+	s.settler = newSettler(flushRecords, options.Confirm == ConfirmDurable, s.lost)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	s.closing, s.sayClose = context.WithCancel(context.Background())
@@ -85,7 +87,9 @@ func (c *Client) Open(ctx context.Context, subscription string, options Options)
 // does not help, or the tries are used up.
 func (s *Subscriber) keep(ready chan struct{}) {
 	defer close(s.done)
-	tries := backoff{first: s.options.FirstBackoff, most: s.options.MaxBackoff}
+	tries := backoff{
+		first: s.options.FirstBackoff, most: s.options.MaxBackoff, addresses: len(s.gateways.every),
+	}
 	opened := sync.OnceFunc(func() { close(ready) })
 	for {
 		result := s.runSession(opened)
@@ -98,6 +102,10 @@ func (s *Subscriber) keep(ready chan struct{}) {
 			return
 		}
 		if result.drained {
+			// An old connection is followed by a new one to the same gateway.
+			if result.stops {
+				s.gateways.leave()
+			}
 			s.forget()
 			s.settler.end(false)
 			tries.reset()
@@ -111,7 +119,7 @@ func (s *Subscriber) keep(ready chan struct{}) {
 			tries.reset()
 		}
 		limit := s.options.MaxRetries
-		if !result.err.Temporary() || (limit > 0 && tries.failures >= limit) {
+		if (limit > 0 && tries.failures >= limit) || !s.goesOn(result) {
 			s.over(result.err)
 			return
 		}
@@ -126,6 +134,22 @@ func (s *Subscriber) keep(ready chan struct{}) {
 		}
 	}
 }
+
+// goesOn returns whether trying again can help, here or at another address, and turns there.
+func (s *Subscriber) goesOn(result end) bool {
+	switch {
+	case !result.err.Temporary():
+		s.forget()
+		return result.err.Reason != superseded && s.gateways.refuse()
+	// What is in hand is known only where it came from: there first.
+	case !result.opened || !s.isResumable():
+		s.gateways.leave()
+	}
+	return true
+}
+
+// Address returns where the stream is, or is tried next, as it was given.
+func (s *Subscriber) Address() string { return s.gateways.at().address }
 
 // closedBy returns what became of the goodbye when a session ended otherwise, or there was
 // none.
@@ -184,6 +208,7 @@ func (s *Subscriber) openMessage() *v1.Open {
 }
 
 func (s *Subscriber) opened(first *v1.Opened) {
+	s.gateways.opened()
 	kept := s.settler.begin(first.GetResumed())
 	s.counters.sessions.Add(1)
 	s.mu.Lock()

@@ -41,6 +41,8 @@ type writer struct {
 	// says whether to extend now.
 	deadline  time.Duration
 	extending func() bool
+	// hurry is how long the goodbye waits for durable confirmations.
+	hurry time.Duration
 	// sent is told of each verdict that was handed to the stream.
 	sent     func(answered)
 	sequence uint64
@@ -56,7 +58,11 @@ func (w *writer) run(ctx context.Context) {
 	flush.Stop()
 	defer flush.Stop()
 	waiting := false
+	var late <-chan time.Time
 	for {
+		if late == nil && w.settler.isConfirming() {
+			late = time.After(w.hurry)
+		}
 		something, now := w.settler.readiness()
 		if now {
 			if !w.flush() {
@@ -78,6 +84,8 @@ func (w *writer) run(ctx context.Context) {
 				return
 			}
 			waiting = false
+		case <-late:
+			w.settler.hurry()
 		case <-beat.C:
 			if w.stream.Send(&v1.SubscribeRequest{Request: &v1.SubscribeRequest_Beat{Beat: &v1.Beat{}}}) != nil {
 				return
@@ -106,16 +114,16 @@ func (w *writer) flush() bool {
 	if taken.credit != nil {
 		message := &v1.Credit{Records: taken.credit.records, Bytes: taken.credit.bytes}
 		if w.stream.Send(&v1.SubscribeRequest{Request: &v1.SubscribeRequest_Credit{Credit: message}}) != nil {
-			w.settler.restore(taken.answers)
+			w.settler.restore(taken.answers, taken.watchers)
 			return false
 		}
 	}
 	// Extensions first: a verdict on the same record would make them late.
 	if !w.extend(taken.extensions) {
-		w.settler.restore(taken.answers)
+		w.settler.restore(taken.answers, taken.watchers)
 		return false
 	}
-	if !w.settle(merge(taken.answers)) {
+	if !w.settle(merge(taken.answers), taken.watchers) {
 		return false
 	}
 	if !taken.close {
@@ -170,7 +178,8 @@ func (w *writer) extend(extensions map[extended]extension) bool {
 
 // settle sends verdicts, in as many messages as the limits ask for. What does not get out
 // is given back to the settler.
-func (w *writer) settle(answers []answered) bool {
+func (w *writer) settle(answers []answered, watchers []watcher) bool {
+	all := byRecord(watchers)
 	for len(answers) > 0 {
 		w.sequence++
 		message := &v1.Settle{Sequence: w.sequence}
@@ -179,11 +188,17 @@ func (w *writer) settle(answers []answered) bool {
 			message.Verdicts = append(message.Verdicts, wire)
 			bytes += proto.Size(wire) + 4
 		}
+		inside := answers[:len(message.Verdicts)]
+		// Before it is sent: the answer may come at once.
+		if waiting := watching(inside, all); len(waiting) > 0 {
+			w.settler.waiting(w.sequence, waiting)
+		}
 		if w.stream.Send(&v1.SubscribeRequest{Request: &v1.SubscribeRequest_Settle{Settle: message}}) != nil {
-			w.settler.restore(answers)
+			w.settler.waiting(w.sequence, nil)
+			w.settler.restore(answers, watching(answers, all))
 			return false
 		}
-		for _, a := range answers[:len(message.Verdicts)] {
+		for _, a := range inside {
 			w.sent(a)
 		}
 		answers = answers[len(message.Verdicts):]

@@ -29,7 +29,7 @@ func (s *fullStream) CloseSend() error { return nil }
 // A verdict that the stream does not take any more is named to the gateway in the next
 // session, and sent there.
 func TestVerdictsThatDoNotGetOutAreKept(t *testing.T) {
-	settler := newSettler(flushRecords, func(r run) { t.Errorf("lost %v", r) })
+	settler := newSettler(flushRecords, false, func(r run) { t.Errorf("lost %v", r) })
 	ln := settler.laneOf(7, "orders", 0, 1)
 	all := run{handOver{ln, 1, 1}, 0, 9}
 	settler.handed([]run{all})
@@ -63,7 +63,7 @@ func TestVerdictsThatDoNotGetOutAreKept(t *testing.T) {
 // One extension reaches ten minutes at most: where the deadline is longer it must come as often
 // as that asks for, or it would shorten the deadline and the next one would be late.
 func TestLongDeadlinesAreExtendedInTime(t *testing.T) {
-	session := &session{sub: &Subscriber{settler: newSettler(flushRecords, nil)}}
+	session := &session{sub: &Subscriber{settler: newSettler(flushRecords, false, nil)}}
 	long := settings()
 	long.AckDeadline = durationpb.New(time.Hour)
 	if by := session.writer(long).deadline; by != maxExtension {

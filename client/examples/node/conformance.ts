@@ -114,6 +114,7 @@ async function handle(delivery: Delivery, signal: AbortSignal): Promise<void> {
     value_bytes: value?.length ?? 0,
     headers: headers.map(([name, of]) => [name, base64(of)]),
     timestamp_ms: timestampMs,
+    traceparent: delivery.traceContext?.traceparent ?? null,
   });
   const wish = (delivery.header("conformance-do") ?? Buffer.from("ack")).toString("utf8");
   const [what, first = "", second = ""] = wish.split(":");

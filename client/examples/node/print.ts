@@ -10,14 +10,14 @@ import { type Delivery, type Event, GatewayError, Reject, Subscriber } from "./s
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** Prints one record. To return is to ack. */
-function show({ topic, partition, offset, value }: Delivery): void {
+function show({ topic, partition, offset, key, value }: Delivery): void {
   let text = "<null>";
   try {
     if (value) text = utf8.decode(value);
   } catch (error) {
     throw new Reject("not-utf-8", String(error));
   }
-  console.log(`${topic}/${partition}@${offset} ${text}`);
+  console.log(`${topic}/${partition}@${offset} ${key ? key.toString("utf8") : "<null>"} ${text}`);
 }
 
 /** Says on standard error whether there is a stream, and why not. */

@@ -23,13 +23,14 @@ from ackgate import (
 
 def show(delivery: Delivery) -> None:
     """Prints one record. To return is to ack."""
-    value = delivery.value
+    key, value = delivery.key, delivery.value
+    name = "<null>" if key is None else key.decode("utf-8", errors="replace")
     try:
         text = "<null>" if value is None else value.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Reject("not-utf-8", str(error)) from error
     # Handlers run side by side: a line is one write, its end included.
-    line = f"{delivery.topic}/{delivery.partition}@{delivery.offset} {text}\n"
+    line = f"{delivery.topic}/{delivery.partition}@{delivery.offset} {name} {text}\n"
     print(line, end="", flush=True)
 
 

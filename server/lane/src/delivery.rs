@@ -123,6 +123,34 @@ impl Lane {
         self.end_turn(now);
     }
 
+    /// Of the records that are out, the one that was handed to the transport first, by
+    /// whom it is had and since when. Extensions change nothing about that.
+    #[must_use]
+    pub fn oldest_out(&self) -> Option<(Offset, Subscriber, Time)> {
+        if self.window.counts().in_flight == 0 {
+            return None;
+        }
+        let out = self
+            .window
+            .runs()
+            .filter_map(|(range, slot)| match slot.state {
+                State::Out {
+                    subscriber, sent, ..
+                } => Some((range.first(), subscriber, sent)),
+                State::Ready { .. }
+                | State::Behind
+                | State::Dispatched { .. }
+                | State::Delayed { .. }
+                | State::Unread { .. }
+                | State::Acked { .. }
+                | State::Refused { .. }
+                | State::DeadLettering { .. }
+                | State::Held { .. }
+                | State::Settled { .. } => None,
+            });
+        out.min_by_key(|(offset, _, sent)| (*sent, *offset))
+    }
+
     /// The deadline of `piece` has passed.
     pub(crate) fn expire(&mut self, now: Time, piece: OffsetRange, slot: Slot) {
         let Some(subscriber) = slot.state.holder() else {

@@ -27,6 +27,12 @@ type Hash = [u8; 32];
 pub struct Principal(Arc<str>);
 
 impl Principal {
+    /// One of this name.
+    #[cfg(test)]
+    pub(crate) fn named(name: &str) -> Self {
+        Self(name.into())
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {

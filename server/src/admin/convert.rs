@@ -1,14 +1,22 @@
 //! A lane as the driver shows it becomes the protocol's.
 
-use ackgate_lane::{Hold, Position};
+use ackgate_lane::Position;
 use ackgate_proto::v1;
 use prost_types::Timestamp;
 
-use crate::consumer::{ShownLane, Standstill, Why};
+use crate::consumer::{Reason, ReasonKind, ShownLane};
 
 /// One lane of `subscription`.
 pub(super) fn lane(subscription: &str, shown: &ShownLane) -> v1::Lane {
-    let (hold, detail, since) = hold(shown);
+    let why = shown.why.as_ref();
+    let (hold, words) = hold(why);
+    let holds = hold != v1::LaneHold::Unspecified;
+    let (detail, waits_for) = if holds {
+        (words, String::new())
+    } else {
+        (String::new(), words)
+    };
+    let since = why.and_then(|why| why.since_ms).filter(|_| holds);
     let lane = &shown.lane;
     v1::Lane {
         subscription: subscription.to_owned(),
@@ -26,31 +34,36 @@ pub(super) fn lane(subscription: &str, shown: &ShownLane) -> v1::Lane {
         hold: hold.into(),
         hold_detail: detail,
         held_since: since.map(timestamp),
+        waits_for,
     }
 }
 
-fn hold(shown: &ShownLane) -> (v1::LaneHold, String, Option<i64>) {
-    if let Some(Standstill {
-        why,
-        since_ms,
-        detail,
-    }) = &shown.standstill
-    {
-        let hold = match why {
-            Why::DeadLetter => v1::LaneHold::DeadLetterBlocked,
-            Why::Breaker => v1::LaneHold::BreakerOpen,
-            Why::Unreadable => v1::LaneHold::Unreadable,
-        };
-        return (hold, detail.clone(), Some(*since_ms));
-    }
-    if let Some(Hold::Operator { offset }) = shown.lane.hold {
-        let detail = format!(
-            "the record at {} was given up, and on_reject is hold",
-            offset.get()
-        );
-        return (v1::LaneHold::Rejected, detail, None);
-    }
-    (v1::LaneHold::Unspecified, String::new(), None)
+/// Why it holds, and what it waits for otherwise.
+fn hold(why: Option<&Reason>) -> (v1::LaneHold, String) {
+    let Some(why) = why else {
+        return (v1::LaneHold::Unspecified, String::new());
+    };
+    let hold = match why.kind {
+        ReasonKind::DeadLetterBlocked => v1::LaneHold::DeadLetterBlocked,
+        ReasonKind::BreakerOpen => v1::LaneHold::BreakerOpen,
+        ReasonKind::Rejected => v1::LaneHold::Rejected,
+        ReasonKind::Unreadable => v1::LaneHold::Unreadable,
+        ReasonKind::Unanswered | ReasonKind::Undelivered => v1::LaneHold::Stalled,
+        ReasonKind::GroupFenced | ReasonKind::GroupSilent => v1::LaneHold::GroupSilent,
+        ReasonKind::Draining
+        | ReasonKind::Cohort
+        | ReasonKind::SubscriberAway
+        | ReasonKind::Backoff
+        | ReasonKind::Seeking
+        | ReasonKind::DeadLetterUnderWay
+        | ReasonKind::NoSubscriber
+        | ReasonKind::NoCredit
+        | ReasonKind::Lease
+        | ReasonKind::WindowFull
+        | ReasonKind::MinAge
+        | ReasonKind::Memory => return (v1::LaneHold::Unspecified, why.text.clone()),
+    };
+    (hold, why.text.clone())
 }
 
 /// Kafka's positions are signed; none is that large.

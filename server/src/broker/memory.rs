@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) latest: bool,
     /// Ends of logs whose last records are markers or were compacted away.
     pub(crate) ends: BTreeMap<i32, u64>,
+    /// Nothing is read, whatever there is.
+    pub(crate) silent: bool,
     pub(crate) fetched: u64,
     pub(crate) joins: u32,
     /// How long the group keeps a silent member; for ever unless a test says so.
@@ -88,6 +90,15 @@ impl Memory {
         let result = look(&mut self.state.lock());
         self.woken.notify_one();
         result
+    }
+
+    /// Tells the end of all logs.
+    pub(crate) fn tell_heads(&self, head: u64) {
+        self.with(|state| {
+            let heads = state.lanes.keys().map(|of| (*of, Position::new(head)));
+            let heads = Event::Heads(heads.collect());
+            state.answers.push(heads);
+        });
     }
 
     /// Appends records with these offsets.

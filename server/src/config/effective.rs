@@ -78,6 +78,10 @@ impl Config {
                     ),
                 ]),
             ),
+            (
+                "health".to_owned(),
+                line(&[("stalled_after", span(self.health.stalled_after))]),
+            ),
         ];
         if let Some(admin) = &self.admin {
             let address = admin.address.to_string();

@@ -250,9 +250,7 @@ fn unknown(key: &str, path: &[String], siblings: &[&'static str]) -> String {
     if let Some(near) = nearest(key, siblings.iter().copied()) {
         return format!("is no option; did you mean {near}?");
     }
-    let elsewhere = options::ALL
-        .iter()
-        .find(|spec| spec.key.rsplit('.').next() == Some(key));
+    let elsewhere = options::all().find(|spec| spec.key.rsplit('.').next() == Some(key));
     match elsewhere {
         Some(spec) => format!(
             "is no option here; did you mean {}?",

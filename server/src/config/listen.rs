@@ -1,4 +1,4 @@
-//! Settings of the gateway itself: its listener, its stop and its logs.
+//! Settings of the gateway itself: its listener, its stop, its logs and its health.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -94,4 +94,12 @@ pub struct Log {
     pub filter: String,
     /// One JSON object per line instead of text.
     pub json: bool,
+}
+
+/// What is told of lanes that make no progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// How long a record may be out without a verdict, and how long a lane may hand nothing
+    /// out that could.
+    pub stalled_after: Duration,
 }

@@ -65,7 +65,7 @@ pub use self::{
     copying::{Alias, Copying, Creation, LetterPartition},
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
-    listen::{Listen, Log, Shutdown},
+    listen::{Health, Listen, Log, Shutdown},
     problem::{Problem, Problems},
     publish::{Acks, Publish},
     reference::reference,
@@ -96,6 +96,8 @@ pub struct Config {
     pub shutdown: Shutdown,
     /// Log settings.
     pub log: Log,
+    /// When lanes are told as stalled.
+    pub health: Health,
     /// Memory for records that are fetched and not settled, in bytes, over all lanes.
     pub memory_bytes: u64,
 }

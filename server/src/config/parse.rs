@@ -6,8 +6,8 @@
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Cluster, Config, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse, address,
-    admin, checks,
+    Cluster, Config, Health, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse,
+    address, admin, checks,
     options::{self, Spec},
     properties::{self, Ruling},
     publish_parse,
@@ -24,6 +24,7 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     let admin = admin::admin(reader);
     let shutdown = shutdown(reader);
     let log = log(reader);
+    let stalled_after = reader.read(&options::HEALTH_STALLED_AFTER, "", value::duration);
 
     let names = reader.names("clusters");
     let clusters: Vec<Option<Cluster>> = names.iter().map(|name| cluster(reader, name)).collect();
@@ -55,6 +56,9 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
         ad_hoc: ad_hoc?,
         shutdown: shutdown?,
         log: log?,
+        health: Health {
+            stalled_after: stalled_after?,
+        },
         memory_bytes: memory_bytes?,
     })
 }

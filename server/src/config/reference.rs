@@ -3,12 +3,14 @@
 use super::options::{self, Kind, Need, Spec, size, span};
 
 /// Parts of the reference: title and how their keys begin.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 10] = [
     ("The gateway", "memory"),
     ("`[listen]`", "listen."),
     ("`[admin]`", "admin."),
     ("`[shutdown]`", "shutdown."),
     ("`[log]`", "log."),
+    ("`[health]`", "health."),
+    ("`[telemetry]`", "telemetry."),
     ("`[clusters.NAME]`", "clusters."),
     ("`[subscriptions.NAME]`", "subscriptions."),
     ("`[ad_hoc]`", "ad_hoc."),
@@ -24,14 +26,17 @@ const TEMPLATE: &str = "| `template` | table of the options of `[subscriptions.N
 pub fn reference() -> String {
     let mut text = String::new();
     for (title, begin) in PARTS {
+        let mut specs = options::all()
+            .filter(|spec| spec.key.starts_with(begin))
+            .peekable();
+        if specs.peek().is_none() {
+            continue;
+        }
         text.push_str(&format!(
             "#### {title}\n\n| Option | Values | Default | Meaning |\n"
         ));
         text.push_str("|---|---|---|---|\n");
-        for spec in options::ALL
-            .iter()
-            .filter(|spec| spec.key.starts_with(begin))
-        {
+        for spec in specs {
             text.push_str(&row(spec));
         }
         if begin == "ad_hoc." {

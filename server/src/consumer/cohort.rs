@@ -46,11 +46,7 @@ impl Driver {
         if self.cohort.complete && was.is_some_and(|missing| missing > 0) {
             self.tell_cohort(NoticeKind::Recovered, "enough subscribers are attached");
         } else if missing > 0 && was != Some(missing) {
-            let detail = format!(
-                "nothing is fetched before {wanted} subscribers are attached (min_subscribers): \
-                 {missing} more"
-            );
-            self.tell_cohort(NoticeKind::Held, &detail);
+            self.tell_cohort(NoticeKind::Held, &missing_in_words(wanted, missing));
         }
         self.cohort.complete
     }
@@ -61,10 +57,30 @@ impl Driver {
         Some(since.after(self.parts.subscription.cohort_grace)).filter(|at| *at > now)
     }
 
+    /// What the first fetch waits for, in words.
+    pub(super) fn cohort_waits(&self) -> Option<String> {
+        self.cohort.since.filter(|_| !self.cohort.complete)?;
+        let wanted = self.parts.subscription.min_subscribers;
+        Some(match self.cohort.told {
+            Some(missing) if missing > 0 => missing_in_words(wanted, missing),
+            Some(_) | None => format!(
+                "nothing is fetched until {} after the group was joined (cohort_grace)",
+                humantime::format_duration(self.parts.subscription.cohort_grace)
+            ),
+        })
+    }
+
     fn tell_cohort(&self, kind: NoticeKind, detail: &str) {
         tracing::info!(subscription = self.parts.subscription.name, "{detail}");
         let everything = LaneLabel::everything();
         self.subscribers
             .announce(&Outbound::Lane(notice(everything, kind, None, detail)));
     }
+}
+
+fn missing_in_words(wanted: u32, missing: u32) -> String {
+    format!(
+        "nothing is fetched before {wanted} subscribers are attached (min_subscribers): {missing} \
+         more"
+    )
 }

@@ -230,11 +230,13 @@ impl Driver {
             return;
         };
         entry.waiting.remove(&to.subscriber);
+        entry.progress.handed += 1;
         let mut batch = OutboundBatch {
             lane: entry.label(),
             records: Vec::with_capacity(1),
             ranges: Vec::with_capacity(1),
             redelivered: Vec::new(),
+            traces: Vec::new(),
         };
         let mut total = Size::default();
         let mut next = Some(first);

@@ -4,7 +4,7 @@
 //! **Invariant**: the driver never waits for a session or for the broker; both
 //! have bounded queues towards it, and what it tells them never blocks.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{Fence, Generation, Offset, Time};
 use futures::{
@@ -56,6 +56,9 @@ pub struct Parts {
     pub origin: Instant,
     /// Judges the age of records.
     pub wall: Wall,
+    /// How long a record may be out without a verdict, and a lane hand nothing out that
+    /// could, before the lane is told as stalled.
+    pub stalled_after: Duration,
 }
 
 /// A dead letter on its way.
@@ -93,6 +96,8 @@ pub(super) struct Driver {
     /// Bytes counted in the gateway's budget for what is fetched ahead.
     pub(super) prefetch: u64,
     pub(super) tally: Tally,
+    /// When the lanes' progress is looked at next, if there is any to watch.
+    pub(super) look: Option<Time>,
     counts: watch::Sender<Counts>,
 }
 
@@ -127,6 +132,7 @@ pub fn spawn(parts: Parts) -> Handle {
         fence,
         prefetch: 0,
         tally: Tally::default(),
+        look: None,
         counts,
     };
     tokio::spawn(driver.run());
@@ -167,7 +173,7 @@ impl Driver {
                 count = self.inputs.recv_many(&mut inputs, PER_TURN), if !orphaned => {
                     if count == 0 {
                         orphaned = true;
-                        self.stop(std::time::Duration::ZERO);
+                        self.stop(Duration::ZERO);
                     }
                     for input in inputs.drain(..) {
                         self.handle_input(input);
@@ -215,6 +221,7 @@ impl Driver {
         self.send_commits();
         self.answer_revokes();
         self.step_membership(now);
+        self.watch_progress(now);
         self.publish_counts();
     }
 

@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ackgate_lane::{OffsetRange, Target, Verdict, VerdictResult};
+use ackgate_proto::v1;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
@@ -202,6 +203,9 @@ pub struct OutboundBatch {
     pub ranges: Vec<OffsetRange>,
     /// Numbers of runs above attempt 1 or delivery 1.
     pub redelivered: Vec<Redelivered>,
+    /// The gateway's spans of this delivery, of traced records; not more than there is
+    /// room for.
+    pub traces: Vec<v1::RecordTrace>,
 }
 
 /// What became of a part of a verdict that changed nothing.

@@ -15,7 +15,7 @@ use ackgate_lane::{
 
 use super::{
     bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
-    standstill::Standstill, told::Told,
+    progress::Progress, standstill::Standstill, told::Told,
 };
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
@@ -65,6 +65,8 @@ pub(super) struct Entry {
     pub(super) refusals: BTreeMap<u64, u32>,
     /// Why it hands nothing out, as told to subscribers and the log.
     pub(super) standstill: Option<Standstill>,
+    /// Whether it makes progress.
+    pub(super) progress: Progress,
     /// Why the last dead letter could not be written.
     pub(super) letter_error: Option<String>,
     /// End of what has been fetched since the last seek; earlier records are known.
@@ -240,6 +242,7 @@ impl Lanes {
             failed: false,
             full: false,
             standstill: None,
+            progress: Progress::default(),
             letter_error: None,
             fetched: None,
             at_end: None,

@@ -97,6 +97,7 @@ impl Driver {
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
             self.cohort_due(now),
+            self.look.filter(|_| self.lanes.len() > 0),
         ]
         .into_iter()
         .flatten()

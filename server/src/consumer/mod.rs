@@ -35,6 +35,8 @@ mod metadata;
 pub(crate) mod mutation;
 mod numbers;
 mod opening;
+mod progress;
+mod reason;
 mod shape;
 mod shown;
 mod standstill;
@@ -55,6 +57,7 @@ pub use handle::{
 };
 pub use intake::Wall;
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
+pub use reason::{Reason, ReasonKind, Weight};
 pub use shown::{Shown, ShownLane, ShownSubscriber};
 pub use standstill::{Lanes, Reset, Standstill, Why};
 pub(crate) use subscribers::{ANSWERS, HEAD_ROOM, OUTBOX};

@@ -9,8 +9,8 @@ use ackgate_lane::{Position, Snapshot, Subscriber};
 use tokio::sync::oneshot;
 
 use super::{
-    driver::Driver, effects::LEAST_GRANT, handle::LaneLabel, lanes::Entry, standstill::Standstill,
-    subscribers,
+    driver::Driver, effects::LEAST_GRANT, handle::LaneLabel, lanes::Entry, reason::Reason,
+    standstill::Standstill, subscribers,
 };
 
 /// A subscription at one moment.
@@ -24,6 +24,8 @@ pub struct Shown {
     pub gateway_used: u64,
     /// The most they may, after a minimum for each lane.
     pub gateway_limit: u64,
+    /// What keeps all lanes, because the group does not answer.
+    pub group: Option<Reason>,
 }
 
 /// One lane.
@@ -49,6 +51,8 @@ pub struct ShownLane {
     pub unreadable: bool,
     /// Why it hands nothing out.
     pub standstill: Option<Standstill>,
+    /// Why it makes no progress, if it does not: the weightiest reason, in words.
+    pub why: Option<Reason>,
     /// The end of its log, as last heard.
     pub head: Option<Position>,
 }
@@ -85,9 +89,11 @@ impl Driver {
 
     /// One lane as it is now.
     pub(super) fn shown_lane(&self, entry: &Entry) -> ShownLane {
+        let lane = entry.lane.snapshot();
         ShownLane {
+            why: self.reason(self.now(), entry, &lane),
             label: entry.label(),
-            lane: entry.lane.snapshot(),
+            lane,
             retained: entry.retained(),
             granted: entry.granted.bytes,
             limit: self.parts.subscription.window_bytes.max(LEAST_GRANT),
@@ -111,6 +117,7 @@ impl Driver {
             subscribers: self.subscribers.shown(),
             gateway_used: self.parts.budget.used(),
             gateway_limit: self.parts.budget.limit(),
+            group: self.group(self.now()),
         }
     }
 }

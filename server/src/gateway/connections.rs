@@ -44,6 +44,10 @@ const QUIET: Duration = Duration::from_secs(10);
 /// together do not go together.
 const SPREAD: f64 = 0.1;
 
+/// How long before its streams the peer of an aged connection is told to go, so that what
+/// connects again does not come back on it.
+const GOES_FIRST: Duration = Duration::from_millis(100);
+
 /// Time beyond the grace for the last words of streams to be taken; then an aged
 /// connection is cut.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -57,6 +61,8 @@ pub(super) struct Limits {
     pub(super) grace: Duration,
     /// Connections at one time.
     pub(super) connections: usize,
+    /// What that number is called.
+    pub(super) bound: &'static str,
 }
 
 /// What is served on each connection.
@@ -105,11 +111,11 @@ pub(super) async fn run<IO>(
                         tasks.spawn(life.lead(connection, serving, limits));
                     }
                     Err(_none) => {
-                        let most = limits.connections;
+                        let (most, bound) = (limits.connections, limits.bound);
                         note(&mut noted, || {
                             tracing::warn!(
                                 "connections are closed at once: {most} are open, which is \
-                                 listen.max_connections"
+                                 {bound}"
                             );
                         });
                     }
@@ -150,7 +156,7 @@ impl Life {
     {
         let gone = CancellationToken::new();
         let connection = Guarded::new(connection, self.cutting.clone(), gone.clone());
-        let aged = CancellationToken::new();
+        let (old, aged) = (CancellationToken::new(), CancellationToken::new());
         let lifetime = limits.age.map(spread);
         let age = lifetime.map(|_| Age::new(aged.clone(), limits.grace));
         let end = async {
@@ -159,12 +165,14 @@ impl Life {
                 () = gone.cancelled() => {}
                 () = after(lifetime) => {
                     tracing::debug!("a connection is as old as it may become");
-                    aged.cancel();
+                    old.cancel();
                 }
             }
         };
         let overdue = async {
-            aged.cancelled().await;
+            old.cancelled().await;
+            sleep(GOES_FIRST).await;
+            aged.cancel();
             sleep(limits.grace.saturating_add(LAST_WORDS)).await;
             self.cutting.cancel();
             // Its socket ends with an error, and then the connection.

@@ -5,9 +5,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use ackgate_proto::server::{
-    admin_service_server::AdminServiceServer, gateway_service_server::GatewayServiceServer,
-};
+use ackgate_proto::server::gateway_service_server::GatewayServiceServer;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::{
     service::Routes,
@@ -24,10 +22,8 @@ use super::{
 };
 use crate::{
     access::{Guard, Tls, Tokens, secured},
-    admin::Admin,
     config::Listen,
     health::{self, Health},
-    registry::Registry,
     session::{Service, with_reason, with_receipt},
 };
 
@@ -60,10 +56,6 @@ const MAX_HEADERS: u32 = 16 * 1024;
 /// Signs of life that a system may leave without an answer.
 const KEEPALIVE_TRIES: u32 = 3;
 
-/// The longest an operator's call may take, and how many one connection may have.
-const OPERATORS_WAIT: Duration = Duration::from_secs(30);
-const OPERATORS_CALLS: usize = 16;
-
 pub(super) async fn bind(option: &'static str, address: SocketAddr) -> Result<TcpListener, Error> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|source| Error::Listen {
@@ -83,32 +75,6 @@ pub(super) fn local_addr(
         address,
         source,
     })
-}
-
-/// Operators are served until the gateway has stopped: also while it drains they may
-/// want to see what is left.
-pub(super) fn serve_operators(listener: TcpListener, registry: Registry) -> AbortOnDrop {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let service = AdminServiceServer::new(Admin::new(registry));
-    let serving = Server::builder()
-        .timeout(OPERATORS_WAIT)
-        .concurrency_limit_per_connection(OPERATORS_CALLS)
-        .add_service(service)
-        .serve_with_incoming(incoming);
-    AbortOnDrop(tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "the listener for operators failed");
-        }
-    }))
-}
-
-/// A task that ends with whoever holds this.
-pub(super) struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Says in the log who can reach the listener, and how.
@@ -200,6 +166,7 @@ pub(super) fn serve(
         age: listen.max_connection_age,
         grace,
         connections: listen.max_connections,
+        bound: "listen.max_connections",
     };
     let serving = Serving {
         server,

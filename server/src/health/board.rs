@@ -68,6 +68,11 @@ impl Pen {
         }
     }
 
+    /// Whether the gateway drains.
+    pub(super) fn is_draining(&self) -> bool {
+        *self.draining.lock()
+    }
+
     /// From here on no service can serve.
     pub(super) fn drain(&self) {
         *self.draining.lock() = true;

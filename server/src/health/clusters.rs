@@ -4,7 +4,11 @@
 //! **Invariant**: a cluster is asked one question at a time, at most every
 //! [`WHILE_BAD`], and at least every [`WHILE_GOOD`] and the time that an answer takes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio::{
     sync::{Notify, watch},
@@ -30,9 +34,20 @@ const WHILE_BAD: Duration = Duration::from_secs(3);
 /// Between questions while there are answers and nobody has a doubt.
 const WHILE_GOOD: Duration = Duration::from_secs(10);
 
-/// Whether each cluster answered when it was last asked, by name; none that was not
-/// asked yet.
-pub(super) type Answers = BTreeMap<String, bool>;
+/// How each cluster answered when it was last asked, by name; none that was not asked
+/// yet.
+pub(super) type Answers = BTreeMap<String, Answer>;
+
+/// How a cluster answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// Whether it did.
+    pub(crate) answers: bool,
+    /// Since when it has been so.
+    pub(crate) since: SystemTime,
+    /// Why it did not, when it was last asked; without secrets.
+    pub(crate) error: Option<String>,
+}
 
 /// Says that a cluster may not be as it was, so that it is asked soon.
 pub(super) type Doubt = Arc<Notify>;
@@ -110,7 +125,16 @@ fn silent() -> Error {
 /// Notes an answer, and logs it if it differs from the last one.
 fn tell(answers: &watch::Sender<Answers>, cluster: &str, answer: &Result<(), Error>) {
     let news = answers.send_if_modified(|answers| {
-        answers.insert(cluster.to_owned(), answer.is_ok()) != Some(answer.is_ok())
+        let before = answers.get(cluster);
+        let same = before.filter(|before| before.answers == answer.is_ok());
+        let now = Answer {
+            answers: answer.is_ok(),
+            since: same.map_or_else(SystemTime::now, |before| before.since),
+            error: answer.as_ref().err().map(ToString::to_string),
+        };
+        let news = same.is_none();
+        answers.insert(cluster.to_owned(), now);
+        news
     });
     match answer {
         Ok(()) if news => tracing::info!(cluster, "cluster answers"),
@@ -201,7 +225,8 @@ mod tests {
     }
 
     async fn told(scene: &mut Scene, expected: bool) {
-        let heard = |answers: &Answers| answers.get("main") == Some(&expected);
+        let heard =
+            |answers: &Answers| answers.get("main").is_some_and(|it| it.answers == expected);
         scene.answers.wait_for(heard).await.unwrap();
     }
 

@@ -8,6 +8,7 @@ use super::{
     board::{Board, Pen, board},
     clusters::{self, Answers, Doubt},
     subscription,
+    view::View,
 };
 use crate::{
     broker::ClusterState,
@@ -21,6 +22,7 @@ use crate::{
 pub(crate) struct Health {
     pen: Pen,
     board: Board,
+    view: View,
     _tasks: JoinSet<()>,
     _over: DropGuard,
 }
@@ -36,6 +38,11 @@ impl Health {
         let mut tasks = JoinSet::new();
         let (answers, doubts) = clusters::begin(clusters, &mut tasks);
         tasks.spawn(judge_gateway(answers.clone(), pen.clone()));
+        let view = View {
+            clusters: clusters.iter().map(|it| it.name.clone()).collect(),
+            answers: answers.clone(),
+            pen: pen.clone(),
+        };
         for (name, handle) in subscriptions {
             let one = Subscription {
                 service: subscription(&name),
@@ -47,6 +54,7 @@ impl Health {
         Self {
             pen,
             board,
+            view,
             _tasks: tasks,
             _over: over.drop_guard(),
         }
@@ -57,6 +65,11 @@ impl Health {
         self.pen.drain();
     }
 
+    /// What the health is judged by, for those who want to know why.
+    pub(crate) fn view(&self) -> View {
+        self.view.clone()
+    }
+
     pub(super) fn board(&self) -> Board {
         self.board.clone()
     }
@@ -65,7 +78,7 @@ impl Health {
 /// The gateway serves while any cluster answers: one that is away must not cost the
 /// subscribers of the others their gateway.
 fn gateway_serves(answers: &Answers) -> bool {
-    answers.values().any(|answers| *answers)
+    answers.values().any(|answer| answer.answers)
 }
 
 /// A subscription serves while its cluster answers and a consumer that has joined has
@@ -100,7 +113,10 @@ impl Subscription {
     async fn judge(mut self, mut answers: watch::Receiver<Answers>, pen: Pen) {
         loop {
             let cluster = &self.handle.subscription().cluster;
-            let answered = answers.borrow_and_update().get(cluster).copied();
+            let answered = answers
+                .borrow_and_update()
+                .get(cluster)
+                .map(|answer| answer.answers);
             let state = self.handle.state();
             pen.set(&self.service, subscription_serves(answered, &state));
             if let State::Joined(ClusterState::Unreachable { .. }) = state
@@ -123,12 +139,22 @@ impl Subscription {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
+    use crate::health::clusters::Answer;
 
     #[test]
     fn gateway_serves_while_any_cluster_answers() {
         let of = |list: &[(&str, bool)]| {
-            let answers = list.iter().map(|(name, good)| ((*name).to_owned(), *good));
+            let answer = |answers| Answer {
+                answers,
+                since: SystemTime::UNIX_EPOCH,
+                error: None,
+            };
+            let answers = list
+                .iter()
+                .map(|(name, good)| ((*name).to_owned(), answer(*good)));
             gateway_serves(&answers.collect())
         };
         assert!(!of(&[]), "nobody was asked yet");

@@ -16,8 +16,9 @@ mod board;
 mod clusters;
 mod judge;
 mod service;
+mod view;
 
-pub(crate) use self::{judge::Health, service::service};
+pub(crate) use self::{clusters::Answer, judge::Health, service::service, view::View};
 
 /// The gateway as a whole.
 const OVERALL: &str = "";

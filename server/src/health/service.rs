@@ -13,7 +13,7 @@ use tonic_health::pb::{
 };
 
 use super::{board::Board, judge::Health};
-use crate::session::Reason;
+use crate::session::{Age, Reason, aged, connection_aged};
 
 /// A request names a service; no name is longer than this and an envelope.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
@@ -31,11 +31,12 @@ struct Service {
     board: Board,
 }
 
-/// One watcher: its service's status, if there is such a service, and whether the first
-/// answer is out.
+/// One watcher: its service's status, if there is such a service, the age of its
+/// connection, and whether the first answer is out.
 struct Watcher {
     board: Board,
     status: Option<watch::Receiver<bool>>,
+    age: Option<Age>,
     begun: bool,
 }
 
@@ -65,6 +66,7 @@ impl health_server::Health for Service {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Responses>, Status> {
         let watcher = Watcher {
+            age: Age::of(request.extensions()),
             status: self.board.status(&request.get_ref().service),
             board: self.board.clone(),
             begun: false,
@@ -72,11 +74,8 @@ impl health_server::Health for Service {
         let responses = stream::unfold(Some(watcher), |watcher| async {
             let mut watcher = watcher?;
             match watcher.next().await {
-                Some(status) => Some((Ok(response(status)), Some(watcher))),
-                None => Some((
-                    Err(Reason::ShuttingDown.status("the gateway has stopped")),
-                    None,
-                )),
+                Ok(status) => Some((Ok(response(status)), Some(watcher))),
+                Err(status) => Some((Err(status), None)),
             }
         });
         Ok(Response::new(Box::pin(responses)))
@@ -84,25 +83,32 @@ impl health_server::Health for Service {
 }
 
 impl Watcher {
-    /// The status now, then each change; `None` once nothing changes any more.
-    async fn next(&mut self) -> Option<ServingStatus> {
-        let first = !std::mem::replace(&mut self.begun, true);
-        let Some(status) = &mut self.status else {
-            if first {
-                return Some(ServingStatus::ServiceUnknown);
-            }
-            // Subscriptions come with the configuration: it stays unknown.
-            self.board.over().await;
-            return None;
-        };
-        if !first {
+    /// The status now, then each change; how the watch ends, once it does.
+    async fn next(&mut self) -> Result<ServingStatus, Status> {
+        if std::mem::replace(&mut self.begun, true) {
+            let stopped = || Reason::ShuttingDown.status("the gateway has stopped");
             tokio::select! {
                 biased;
-                changed = status.changed() => changed.ok()?,
-                () = self.board.over() => return None,
+                changed = changes(&mut self.status) => changed.map_err(|_gone| stopped())?,
+                () = self.board.over() => return Err(stopped()),
+                _grace = aged(self.age.as_ref()) => return Err(connection_aged()),
             }
         }
-        Some(serving(*status.borrow_and_update()))
+        Ok(match &mut self.status {
+            Some(status) => serving(*status.borrow_and_update()),
+            None => ServingStatus::ServiceUnknown,
+        })
+    }
+}
+
+/// Resolves with the next change. Subscriptions come with the configuration: what is
+/// unknown stays so.
+async fn changes(
+    status: &mut Option<watch::Receiver<bool>>,
+) -> Result<(), watch::error::RecvError> {
+    match status {
+        Some(status) => status.changed().await,
+        None => std::future::pending().await,
     }
 }
 

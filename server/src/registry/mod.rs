@@ -125,6 +125,7 @@ struct Shared {
     places: Places,
     make: Arc<dyn Make>,
     budget: Budget,
+    stalled_after: Duration,
     origin: Instant,
     declared: HashMap<String, Handle>,
     state: Mutex<State>,
@@ -159,8 +160,9 @@ impl Drop for Lease {
 }
 
 impl Registry {
-    /// Makes and starts the drivers of the configuration's subscriptions. Must be called
-    /// within a tokio runtime.
+    /// Makes and starts the drivers of the configuration's subscriptions, whose lanes are
+    /// told as stalled after so long without progress. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
     /// The first subscription whose settings the client library refuses, and why.
@@ -169,6 +171,7 @@ impl Registry {
         rules: Option<AdHoc>,
         clusters: &[Cluster],
         budget: Budget,
+        stalled_after: Duration,
         make: Arc<dyn Make>,
     ) -> Result<Self, (String, broker::Error)> {
         let origin = Instant::now();
@@ -177,6 +180,7 @@ impl Registry {
             places: Places::of(clusters),
             make,
             budget,
+            stalled_after,
             origin,
             declared: HashMap::new(),
             state: Mutex::default(),
@@ -264,6 +268,7 @@ impl Shared {
             budget: self.budget.clone(),
             origin: self.origin,
             wall: Wall::system(),
+            stalled_after: self.stalled_after,
         })
     }
 }

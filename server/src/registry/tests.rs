@@ -66,6 +66,7 @@ fn registry_of(text: &str) -> (Registry, Arc<InMemory>) {
         config.ad_hoc,
         &config.clusters,
         Budget::new(1 << 30),
+        config.health.stalled_after,
         Arc::clone(&make) as Arc<dyn Make>,
     );
     (registry.expect("nothing is refused"), make)

@@ -22,13 +22,13 @@ impl Age {
     }
 
     /// That of the connection that a request came over, if it ever becomes too old.
-    pub(super) fn of(extensions: &Extensions) -> Option<Self> {
+    pub(crate) fn of(extensions: &Extensions) -> Option<Self> {
         extensions.get::<Self>().cloned()
     }
 }
 
 /// Resolves with the grace once the connection is too old; never if it has no age.
-pub(super) async fn aged(age: Option<&Age>) -> Duration {
+pub(crate) async fn aged(age: Option<&Age>) -> Duration {
     match age {
         Some(age) => {
             age.aged.cancelled().await;

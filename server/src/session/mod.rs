@@ -18,6 +18,8 @@ mod web;
 mod writer;
 
 pub use age::Age;
+pub(crate) use age::aged;
+pub(crate) use outcome::connection_aged;
 pub(crate) use publish::with_reason;
 pub use pull::Limits as PullLimits;
 pub(crate) use pull::with_receipt;

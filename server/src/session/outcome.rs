@@ -40,19 +40,16 @@ impl From<End> for Outcome {
             // Everything was answered, so there is no difference to a goodbye.
             End::Closed | End::Drained => Self::Closed,
             End::ShuttingDown => Self::Refused(shutting_down()),
-            End::ConnectionAged => {
-                Self::Refused(Reason::ConnectionAged.status(
-                    "the connection is as old as the gateway lets it become; connect again",
-                ))
-            }
+            End::ConnectionAged => Self::Refused(connection_aged()),
             End::TooManyAnswers => Self::Refused(Reason::TooManyAnswers.status(
                 "the verdicts of one message have more than 20000 different answers; name \
                  what was delivered, in shorter runs",
             )),
-            End::Superseded => Self::Refused(
-                Reason::Superseded
-                    .status("another stream of the same subscriber took this one's place"),
-            ),
+            End::Superseded => {
+                Self::Refused(Reason::Superseded.status(
+                    "another stream or session of the same subscriber took this one's place",
+                ))
+            }
             End::Slow => Self::Refused(Reason::SlowSubscriber.status(
                 "the subscriber kept the window of a lane full for longer than slow_after without \
                   a verdict; what it owes is kept for absent_grace: connect again with the same \
@@ -81,6 +78,12 @@ impl From<Refusal> for Status {
             Refusal::ShuttingDown => shutting_down(),
         }
     }
+}
+
+/// What is told where the connection is too old to wait on.
+pub(crate) fn connection_aged() -> Status {
+    Reason::ConnectionAged
+        .status("the connection is as old as the gateway lets it become; connect again")
 }
 
 /// What a stream is told while the gateway stops.

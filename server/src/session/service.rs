@@ -197,8 +197,9 @@ impl GatewayService for Service {
 
     async fn pull(&self, request: Request<v1::PullRequest>) -> Result<Response<Pulled>, Status> {
         let left = pull::time_left(request.metadata());
-        let caller = caller(&request);
-        let pulled = self.shared.pulls.pull(request.into_inner(), caller, left);
+        let (caller, age) = (caller(&request), Age::of(request.extensions()));
+        let wants = pull::Wants { left, age };
+        let pulled = self.shared.pulls.pull(request.into_inner(), caller, wants);
         pulled.await
     }
 

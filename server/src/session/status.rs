@@ -82,7 +82,7 @@ pub enum Reason {
     SettingsRefused,
     /// Another stream of the subscriber's name is attached.
     SubscriberIdInUse,
-    /// A later stream of the subscriber took this one's place.
+    /// A later stream or session of the subscriber took this one's place.
     Superseded,
     /// A manifest of more runs than allowed.
     ManifestTooLarge,

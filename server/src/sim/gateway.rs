@@ -42,6 +42,7 @@ impl Gateway {
             None,
             &[],
             budget.clone(),
+            Duration::from_secs(10),
             node,
         );
         let registry = registry.expect("nothing is refused");

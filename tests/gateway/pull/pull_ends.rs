@@ -4,16 +4,19 @@ use std::time::{Duration, Instant};
 
 use ackgate_proto::v1::{Confirm, Outcome};
 use tokio::time::timeout;
+use tonic::Code;
 
 use crate::support::{
-    Case, Gateway, Pulling, Stage, Stream, cases, eventually, reason, span, texts, throughout,
+    Case, Gateway, Pulling, Stage, Stream, cases, eventually, reason, records_of, span, texts,
+    throughout,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
         both: call_whose_caller_goes_takes_nothing,
             stop_answers_a_waiting_call_and_takes_verdicts_until_the_end;
-        embedded: session_ends_some_time_after_nothing_is_out,
+        embedded: call_on_an_aged_connection_is_answered,
+            session_ends_some_time_after_nothing_is_out,
             restarted_gateway_knows_no_session_and_delivers_again;
     ]
 }
@@ -74,6 +77,46 @@ async fn stop_answers_a_waiting_call_and_takes_verdicts_until_the_end(stage: Sta
     assert_eq!(answers.expect("it is durable"), []);
     assert!(gateway.end().await.success());
     assert_eq!(stage.committed(&topic, 0).await, Some(2));
+}
+
+async fn call_on_an_aged_connection_is_answered(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let long = Duration::from_secs(600);
+    let subscription = stage.subscription(&topic).ack_deadline(long);
+    // Waits and graces are far longer than the age: nothing else ends a call.
+    let top = "listen.max_connection_age = \"4s\"\nshutdown.drain = \"10m\"";
+    let gateway = Gateway::start_with(&stage, &[subscription], top).await;
+    let mut puller = Pulling::at(gateway.address).await;
+    puller.asks.wait = span(Duration::from_secs(60));
+    puller.asks.linger = span(Duration::from_secs(60));
+    puller.asks.max_records = 10;
+    // Nothing came, and it was not seen that nothing is there.
+    let refused = puller.call().await.expect_err("no records, and not none");
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::Unavailable, "CONNECTION_AGED")
+    );
+    // What came is the caller's; and a session goes on over the next connection, which
+    // the library makes by itself.
+    let mut records = Vec::new();
+    for value in ["a", "b"] {
+        stage.produce(&topic, &[value]).await;
+        let answer = eventually("the record comes", async || match puller.call().await {
+            Ok(answer) => Ok(answer),
+            Err(status) if status.code() == Code::Unavailable => Err(status.to_string()),
+            Err(status) => panic!("{status:?}"),
+        })
+        .await;
+        records.extend(records_of(&answer));
+    }
+    assert_eq!(texts(&records), ["a", "b"]);
+    eventually("they are acked", async || {
+        let verdicts = records.iter().map(|one| one.verdict(Outcome::Acked));
+        let answers = puller.settle(verdicts.collect(), Confirm::Applied).await;
+        answers.map_err(|status| status.to_string())
+    })
+    .await;
+    stage.commits(&topic, 0, 2).await;
 }
 
 async fn session_ends_some_time_after_nothing_is_out(stage: Stage) {

@@ -14,7 +14,11 @@ export class Backoff {
   failures = 0;
   readonly #random: () => number;
 
-  constructor(random: () => number = Math.random) {
+  /** `addresses` are tried in turn: a round over all of them is one step. */
+  constructor(
+    random: () => number = Math.random,
+    readonly addresses = 1,
+  ) {
     this.#random = random;
   }
 
@@ -28,7 +32,8 @@ export class Backoff {
   afterFailure(useful: boolean, retryAfter = 0): number {
     if (useful) this.failures = 0;
     // Beyond this many the longest wait is reached; no number grows for ever.
-    const most = Math.min(MOST, FIRST * 2 ** Math.min(this.failures, 10));
+    const steps = Math.floor(this.failures / this.addresses);
+    const most = Math.min(MOST, FIRST * 2 ** Math.min(steps, 10));
     this.failures += 1;
     // Jitter also above the least: all who were told the same would come at once.
     return Math.min(retryAfter, MOST_ASKED) + this.#random() * most;

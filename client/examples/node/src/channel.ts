@@ -1,11 +1,11 @@
-/** From an address and options to what the library needs to connect. */
+/** From a target and options to what the library needs to connect. */
 
 import { existsSync, readFileSync } from "node:fs";
 
 import { type ChannelOptions, ChannelCredentials, Metadata, credentials } from "@grpc/grpc-js";
 
-import { OptionError } from "./errors.js";
-import type { Options, Tls } from "./options.js";
+import type { Target } from "./addresses.js";
+import type { Options } from "./options.js";
 
 /** What the transport accepts beyond `maxMessageBytes`. */
 const SLACK = 64 * 1_024;
@@ -17,35 +17,11 @@ const ROOTS = [
   "/etc/ssl/cert.pem",
 ];
 
-/** Where the gateway is, and how to know it. */
-export interface Target {
-  /** `HOST:PORT`. */
-  readonly authority: string;
-  readonly tls: Tls | undefined;
-}
-
-/**
- * Reads `https://HOST:PORT`, `http://HOST:PORT` or `HOST:PORT`. The first uses TLS, with the
- * system's roots unless there are others; the others do only if there is a `tls`.
- */
-export function target(address: string, tls: Tls | undefined): Target {
-  const [, scheme = "http", rest = ""] = /^(?:([^:/]*):\/\/)?(.*?)\/*$/.exec(address) ?? [];
-  if (scheme !== "http" && scheme !== "https") {
-    throw new OptionError("address", `${scheme}:// is neither http:// nor https://`);
-  }
-  if (rest === "" || /[/@\s]/.test(rest)) {
-    throw new OptionError("address", `"${address}" is not HOST:PORT`);
-  }
-  const port = /:\d+$/.test(rest) ? "" : scheme === "https" ? ":443" : ":7654";
-  return { authority: rest + port, tls: tls ?? (scheme === "https" ? {} : undefined) };
-}
-
 /** The arguments of a client: each stream has a connection of its own. */
 export function channel(
-  address: string,
+  { authority, tls }: Target,
   options: Options,
 ): [string, ChannelCredentials, ChannelOptions] {
-  const { authority, tls } = target(address, options.tls);
   const args: ChannelOptions = {
     // The only backoff is ours.
     "grpc.use_local_subchannel_pool": 1,

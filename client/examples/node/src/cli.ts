@@ -8,7 +8,8 @@ import { type Options, tlsFromFiles } from "./options.js";
 
 /** What was given. */
 export interface Arguments {
-  readonly address: string;
+  /** Tried in turn. */
+  readonly address: readonly string[];
   readonly subscription: string;
   readonly concurrency: number;
   readonly batches: boolean;
@@ -47,7 +48,7 @@ export function read(args: string[]): Arguments {
   const tokenFile = values["token-file"];
   const deadline = values["ack-deadline"];
   return {
-    address: values.address,
+    address: values.address.split(","),
     subscription: values.subscription,
     concurrency: whole("concurrency", values.concurrency),
     batches: values.batches,

@@ -3,9 +3,10 @@
  * builds, shows it what comes, and does what it says next.
  */
 
+import { type Addresses, Gateways } from "./addresses.js";
 import { Backoff, MOST } from "./backoff.js";
 import { Batch } from "./delivery.js";
-import { type GatewayError, ProtocolError, StreamEnded } from "./errors.js";
+import { type GatewayError, ProtocolError, SUPERSEDED, StreamEnded } from "./errors.js";
 import { Counters, type Observer, problemKind } from "./events.js";
 import {
   type Drain,
@@ -17,6 +18,7 @@ import {
   type SubscribeResponse,
 } from "./gen/ackgate/v1/gateway.js";
 import type { Batch as WireBatch } from "./gen/ackgate/v1/record.js";
+import { explained } from "./handshake.js";
 import { Ledger, type Readiness } from "./ledger.js";
 import { Messages, type Outgoing, tellSent } from "./messages.js";
 import { type Options, opening } from "./options.js";
@@ -40,6 +42,8 @@ export class OpenStream {
   /** How often in ms to give a sign of life; 0: never. */
   readonly beat: number;
   draining = false;
+  /** It drains because the gateway stops. */
+  stops = false;
   useful = false;
   readonly #core: Core;
   readonly #messages: Messages;
@@ -79,9 +83,11 @@ export class OpenStream {
             detail: answer.detail,
           });
         }
+        ledger.settled(response.value);
         break;
       case "drain": {
         const { deadline } = response.value;
+        this.stops = response.value.reason === DrainReason.GATEWAY_STOPS;
         this.draining = true;
         const left = deadline ? milliseconds(deadline) : 0;
         counters.tell({ type: "draining", reason: reason(response.value), deadline: left });
@@ -109,7 +115,14 @@ export class OpenStream {
   outgoing(): Outgoing[] {
     const readiness = this.readiness();
     if (readiness === "empty" || readiness === "ended") return [];
-    return [...this.#messages.build(this.#core.ledger.take())];
+    const { ledger } = this.#core;
+    const messages = [...this.#messages.build(ledger.take())];
+    for (const { request, watchers } of messages) {
+      if (request.request?.$case === "settle" && watchers.length > 0) {
+        ledger.waiting(request.request.value.sequence, watchers);
+      }
+    }
+    return messages;
   }
 
   /** It was handed to the transport. */
@@ -134,20 +147,25 @@ export class OpenStream {
 export class Core {
   readonly counters: Counters;
   readonly ledger: Ledger;
-  readonly backoff = new Backoff();
+  readonly gateways: Gateways;
+  readonly backoff: Backoff;
   session = "";
   subscriberId: string;
   /** What the next stream shows to go on after the latest; empty: it cannot. */
   #token = "";
 
   constructor(
+    addresses: Addresses,
     readonly subscription: string,
     readonly options: Options,
     observer: Observer | undefined,
     wake: () => void,
   ) {
+    this.gateways = new Gateways(addresses, options.tls);
+    this.backoff = new Backoff(Math.random, this.gateways.size);
     this.counters = new Counters(observer);
-    this.ledger = new Ledger(this.counters, options.flushRecords, wake);
+    const isDurable = options.confirm === "durable";
+    this.ledger = new Ledger(this.counters, options.flushRecords, wake, isDurable);
     this.subscriberId = options.subscriberId;
   }
 
@@ -171,6 +189,7 @@ export class Core {
     this.session = opened.session;
     this.subscriberId = opened.subscriberId;
     this.#token = opened.resumeToken;
+    this.gateways.opened();
     const stream = new OpenStream(this, opened, now);
     this.counters.stats.streams += 1;
     this.counters.tell({
@@ -189,12 +208,16 @@ export class Core {
     error: GatewayError | undefined,
     closing: boolean,
   ): [How, GatewayError | undefined] {
+    if (error && !stream) error = explained(error, this.gateways.target);
+    if (error) error.address = this.gateways.address;
     // Before anything was open there is nobody to say goodbye to.
     if (closing) return ["closed", stream && error];
     if (error) return ["failed", error];
     if (stream?.draining) return ["drained", undefined];
     if (stream && this.options.untilDrained) return ["closed", undefined];
-    return ["failed", new StreamEnded()];
+    const ended = new StreamEnded();
+    ended.address = this.gateways.address;
+    return ["failed", ended];
   }
 
   /** A stream is over, or there was none. Says what follows. */
@@ -208,11 +231,17 @@ export class Core {
       if (!broken) this.#token = "";
       this.ledger.end(broken);
     }
-    if (how === "closed" || (error && !error.retryable)) {
+    if (how === "closed" || (error && !this.#goesOn(error))) {
       this.ledger.end(false);
       return { end: error };
     }
-    if (how === "drained" || !error) return { delay: this.backoff.afterSuccess() };
+    if (how === "drained" || !error) {
+      // An old connection is followed by a new one to the same gateway.
+      if (stream?.stops) this.gateways.leave();
+      return { delay: this.backoff.afterSuccess() };
+    }
+    // What is in hand is known only where it came from: there first.
+    if (error.retryable && !(broken && stream)) this.gateways.leave();
     const useful = stream !== undefined && (stream.useful || now - stream.begun > MOST);
     const { retries } = this.options;
     if (!useful && retries !== undefined && this.backoff.failures >= retries) {
@@ -222,6 +251,11 @@ export class Core {
     const delay = this.backoff.afterFailure(useful, error.retryAfter);
     this.counters.tell({ type: "disconnected", error, retryIn: delay });
     return { delay };
+  }
+
+  /** Whether trying again can help, here or at another address. */
+  #goesOn(error: GatewayError): boolean {
+    return error.retryable || (error.reason !== SUPERSEDED && this.gateways.refused());
   }
 }
 

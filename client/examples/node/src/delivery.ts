@@ -3,10 +3,12 @@
  * are cheap and never wait.
  */
 
+import { over } from "./durable.js";
 import { Fail, Reject, Release } from "./errors.js";
 import type { Batch as WireBatch, Record as WireRecord } from "./gen/ackgate/v1/record.js";
 import { ACK, type Answer, type Ledger, RELEASE } from "./ledger.js";
 import { type LaneName, type Run, joined, part, size } from "./runs.js";
+import { TraceContext } from "./trace.js";
 
 /** The code of the failed verdict on a record whose handler threw anything unexpected. */
 export const HANDLER = "handler";
@@ -31,6 +33,8 @@ export class Batch implements Iterable<Delivery> {
   readonly name: LaneName;
   /** What is at an attempt or a delivery above the first, by offset. */
   readonly #numbers = new Map<bigint, Numbers>();
+  /** The gateway's own spans; few records have one, and usually none. */
+  readonly #traces = new Map<bigint, TraceContext>();
   readonly #answered = new Set<bigint>();
   #runs: readonly Run[];
 
@@ -47,6 +51,10 @@ export class Batch implements Iterable<Delivery> {
       for (let at = firstOffset; at <= lastOffset; at += 1n) {
         this.#numbers.set(at, [attempt, delivery]);
       }
+    }
+    for (const { offset, traceparent, tracestate } of wire.traces) {
+      const context = TraceContext.parse(traceparent, tracestate);
+      if (context) this.#traces.set(offset, context);
     }
     const [first, last] = [this.firstOffset, this.lastOffset];
     this.#runs =
@@ -138,6 +146,17 @@ export class Batch implements Iterable<Delivery> {
   answerOne(run: Run, answer: Answer): void {
     this.#answered.add(run.first);
     this.ledger.answer(run, answer);
+  }
+
+  /** @internal */
+  answerOneDurably(run: Run, answer: Answer): Promise<void> {
+    this.#answered.add(run.first);
+    return this.ledger.answerDurably(run, answer);
+  }
+
+  /** @internal */
+  trace(offset: bigint): TraceContext | undefined {
+    return this.#traces.get(offset);
   }
 
   #one(offset: bigint): Run {
@@ -234,6 +253,14 @@ export class Delivery {
     return this.#answered;
   }
 
+  /**
+   * What work on the record continues: the gateway's span, if it traces the record, else what
+   * its producer wrote into its headers; undefined if that is nothing valid.
+   */
+  get traceContext(): TraceContext | undefined {
+    return this.#batch.trace(this.offset) ?? TraceContext.ofRecord(this.headers);
+  }
+
   /** Says that the record is done. */
   ack(): void {
     this.#answer(ACK);
@@ -242,6 +269,20 @@ export class Delivery {
   /** Refuses the record for good: it becomes a dead letter now. */
   reject(code: string, reason = ""): void {
     this.#answer({ outcome: "rejected", code, reason });
+  }
+
+  /**
+   * As `ack`; the promise is kept once the verdict survives the loss of the gateway, or is
+   * rejected with `NotDurable`. Needs `confirm: "durable"`. The verdict is given at once, whether
+   * it is waited for or not.
+   */
+  ackDurably(): Promise<void> {
+    return this.#answerDurably(ACK);
+  }
+
+  /** As `reject` and `ackDurably`: also its dead letter is safe then. */
+  rejectDurably(code: string, reason = ""): Promise<void> {
+    return this.#answerDurably({ outcome: "rejected", code, reason });
   }
 
   /** Not this time: the record comes again after a backoff, or after `retryAfter`. */
@@ -281,6 +322,12 @@ export class Delivery {
   #run(): Run {
     const { offset } = this.#record;
     return { lane: this.#batch.lane, delivery: this.number, first: offset, last: offset };
+  }
+
+  #answerDurably(answer: Answer): Promise<void> {
+    if (this.#answered) return over("the record was answered before");
+    this.#answered = true;
+    return this.#batch.answerOneDurably(this.#run(), answer);
   }
 
   #answer(answer: Answer): void {

@@ -16,6 +16,9 @@ const FINAL: ReadonlySet<string> = new Set([
   "UNIMPLEMENTED",
 ]);
 
+/** The gateway's reason for ending a stream whose place another one took. */
+export const SUPERSEDED = "SUPERSEDED";
+
 /** An option is outside its range; nothing was sent. */
 export class OptionError extends RangeError {
   override readonly name = "OptionError";
@@ -31,6 +34,8 @@ export class OptionError extends RangeError {
 /** The gateway ended a call or would not begin it, or it cannot be reached. */
 export class GatewayError extends Error {
   override readonly name: string = "GatewayError";
+  /** Of the gateway, as it was given; empty if it is not known. */
+  address = "";
 
   constructor(
     /** The gRPC code's name. */
@@ -48,7 +53,7 @@ export class GatewayError extends Error {
   /** Whether the same call can succeed later without anybody changing anything. */
   get retryable(): boolean {
     // Another stream of this name took its place: the two would take turns.
-    return !FINAL.has(this.code) && this.reason !== "SUPERSEDED";
+    return !FINAL.has(this.code) && this.reason !== SUPERSEDED;
   }
 
   /** Reads a failed call, with its details. */
@@ -67,6 +72,25 @@ export class GatewayError extends Error {
     }
     const code = status[error.code] ?? "UNKNOWN";
     return new GatewayError(code, error.details, reason, retryAfter);
+  }
+}
+
+/**
+ * TLS did not come about, and would not if it were tried again: the gateway's certificate is of
+ * no trusted authority, for another name or out of its time, the gateway did not take this
+ * side's certificate or wanted one, or what listens there does not speak TLS. The message says
+ * which, and what to do.
+ */
+export class TlsError extends GatewayError {
+  override readonly name = "TlsError";
+
+  constructor(what: string) {
+    super("UNAVAILABLE", what);
+  }
+
+  /** Never: it would be so again. */
+  override get retryable(): boolean {
+    return false;
   }
 }
 

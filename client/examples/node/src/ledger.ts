@@ -7,8 +7,9 @@
  * record is answered once.
  */
 
+import { Durable, Waits, type Watcher, over } from "./durable.js";
 import type { Counters, Outcome } from "./events.js";
-import type { Held, ResumeAnswer } from "./gen/ackgate/v1/gateway.js";
+import type { Held, ResumeAnswer, Settled } from "./gen/ackgate/v1/gateway.js";
 import { Fates, manifest } from "./resume.js";
 import { HeldRuns, type LaneName, type Run, join, size } from "./runs.js";
 
@@ -41,6 +42,8 @@ export interface Gathered {
   answers: Verdict[];
   /** Each with its ms from now. */
   extensions: { run: Run; by: number }[];
+  /** Who waits for a verdict in it to be durable. */
+  watchers: Watcher[];
   credit?: { records: number; bytes: number } | undefined;
   beat: boolean;
   /** Nothing follows: say goodbye. */
@@ -68,19 +71,36 @@ export class Ledger {
   /** Say goodbye once nothing is in hand. */
   #draining = false;
   #closing = false;
+  readonly #waits = new Waits();
+  /** The goodbye does not wait for confirmations any longer. */
+  #hurried = false;
 
+  /** `durable`: durable confirmations are asked for. */
   constructor(
     readonly counters: Counters,
     readonly flushRecords: number,
     readonly wake: () => void,
+    readonly durable = false,
   ) {}
 
   // The program's side.
 
+  /** Takes the verdict on one record, and says when it is durable. */
+  answerDurably(run: Run, answer: Answer): Promise<void> {
+    if (!this.durable) {
+      this.answer(run, answer);
+      return over("the subscriber did not ask for durable confirmations");
+    }
+    const durable = new Durable();
+    this.answer(run, answer, durable);
+    return durable.promise;
+  }
+
   /** Takes a verdict. What of `run` is not in hand any more is a problem `lost`. */
-  answer(run: Run, answer: Answer): void {
+  answer(run: Run, answer: Answer, durable?: Durable): void {
     run = this.#now(run);
     if (this.#closing) {
+      durable?.sessionEnded();
       this.counters.stats.staleAnswers += size(run);
       return;
     }
@@ -90,6 +110,8 @@ export class Ledger {
       taken += size(part);
       this.#push(part, answer);
     }
+    if (durable && taken > 0) this.#gathered.watchers.push({ run, durable });
+    else durable?.sessionEnded();
     const before = this.#pending;
     this.#pending += taken;
     const wake =
@@ -142,15 +164,36 @@ export class Ledger {
     this.wake();
   }
 
+  /** Says goodbye also if the gateway has not confirmed everything. */
+  hurry(): void {
+    this.#hurried = true;
+    this.wake();
+  }
+
   // The stream's side.
+
+  /** Whether only confirmations are waited for before the goodbye. */
+  get isConfirming(): boolean {
+    return this.#isLeaving() && !this.#mayClose(this.#gathered);
+  }
+
+  /** A message with this number is about to be sent, and these wait for its answer. */
+  waiting(sequence: bigint, watchers: readonly Watcher[]): void {
+    this.#waits.sent(sequence, watchers);
+  }
+
+  /** The gateway answers a message: ends the waits for it. */
+  settled(wire: Settled): void {
+    this.#waits.settled(wire);
+    if (this.#isLeaving()) this.wake();
+  }
 
   /** Whether there is something to send on the stream of this number. */
   readiness(session: number): Readiness {
     if (this.phase !== "open" || this.session !== session) return "ended";
     const { credit, beat, extensions } = this.#gathered;
     const now =
-      this.#closing ||
-      (this.#draining && this.#held.size === 0) ||
+      (this.#isLeaving() && this.#mayClose(this.#gathered)) ||
       this.#pending >= this.flushRecords ||
       credit !== undefined ||
       beat ||
@@ -163,10 +206,10 @@ export class Ledger {
   take(): Gathered {
     this.#pending = 0;
     // Nothing counts after the goodbye, which releases what is still out.
-    this.#closing ||= this.#draining && this.#held.size === 0;
+    this.#closing = this.#isLeaving();
     const gathered = this.#gathered;
     this.#gathered = nothing();
-    gathered.close = this.#closing;
+    gathered.close = this.#closing && this.#mayClose(gathered);
     return gathered;
   }
 
@@ -175,7 +218,7 @@ export class Ledger {
     this.session += 1;
     this.phase = "open";
     // The goodbye to a draining gateway was for its stream alone.
-    this.#draining = this.#closing = false;
+    this.#draining = this.#closing = this.#hurried = false;
     const lost = this.#keep(new Fates(answers));
     this.#forgetLanes();
     for (const [run, name] of lost) this.#tooLate(run, size(run), name);
@@ -187,10 +230,12 @@ export class Ledger {
   end(broken: boolean): void {
     this.#gathered.credit = undefined;
     this.#gathered.beat = false;
+    this.#waits.end();
     if (broken && !this.#closing) {
       this.phase = "broken";
     } else {
       this.phase = "over";
+      for (const { durable } of this.#gathered.watchers) durable.sessionEnded();
       this.#gathered = nothing();
       this.#held = new HeldRuns();
       this.counters.stats.staleAnswers += this.#pending;
@@ -237,6 +282,14 @@ export class Ledger {
   /** Records in hand. */
   get out(): number {
     return this.#held.size;
+  }
+
+  #isLeaving(): boolean {
+    return this.#closing || (this.#draining && this.#held.size === 0);
+  }
+
+  #mayClose({ watchers }: Gathered): boolean {
+    return this.#hurried || (this.#waits.isEmpty && watchers.length === 0);
   }
 
   #now(run: Run): Run {
@@ -295,6 +348,11 @@ export class Ledger {
     this.#gathered.extensions = before.extensions.flatMap(({ run, by }) =>
       kept(run, false).map((part) => ({ run: part, by })),
     );
+    for (const { run, durable } of before.watchers) {
+      const [still] = kept(run, false);
+      if (still) this.#gathered.watchers.push({ run: still, durable });
+      else durable.sessionEnded();
+    }
     this.#held = held;
     this.#lanes = names;
     for (const [old, lane] of this.#renamed) {
@@ -328,7 +386,7 @@ export class Ledger {
 }
 
 function nothing(): Gathered {
-  return { acks: [], answers: [], extensions: [], beat: false, close: false };
+  return { acks: [], answers: [], extensions: [], watchers: [], beat: false, close: false };
 }
 
 function isSame(a: Answer, b: Answer): boolean {

@@ -1,9 +1,10 @@
 /** What is gathered, as messages of one stream. */
 
 import { Outcome as WireOutcome, SubscribeRequest, Verdict as WireVerdict } from "./gen/ackgate/v1/gateway.js";
+import type { Durable, Watcher } from "./durable.js";
 import type { Counters, Outcome } from "./events.js";
 import { ACK, type Gathered, type Ledger, type Verdict } from "./ledger.js";
-import { type Run, joined } from "./runs.js";
+import { type Run, joined, part } from "./runs.js";
 import { duration } from "./time.js";
 
 /** Most verdicts in a message if the gateway does not say. */
@@ -30,6 +31,8 @@ const OUTCOMES: Readonly<Record<Outcome, WireOutcome>> = {
 export interface Outgoing {
   readonly request: SubscribeRequest;
   readonly verdicts: readonly Verdict[];
+  /** Who waits for its answer. */
+  readonly watchers: readonly Watcher[];
 }
 
 /** Builds the messages of one stream, numbering those that are answered. */
@@ -54,7 +57,7 @@ export class Messages {
     }
     yield* this.#extensions(gathered.extensions);
     const acks = joined(gathered.acks).map((run) => ({ run, answer: ACK }));
-    yield* this.#settles([...acks, ...gathered.answers]);
+    yield* this.#settles([...acks, ...gathered.answers], gathered.watchers);
     if (gathered.close) yield only({ $case: "close", value: {} });
   }
 
@@ -80,11 +83,13 @@ export class Messages {
     }
   }
 
-  *#settles(all: readonly Verdict[]): Iterable<Outgoing> {
+  *#settles(all: readonly Verdict[], watchers: readonly Watcher[]): Iterable<Outgoing> {
+    const waiting = new Map(watchers.map(({ run, durable }) => [key(run, run.first), durable]));
     let [verdicts, inside, bytes]: [WireVerdict[], Verdict[], number] = [[], [], 0];
     const settle = (): Outgoing => {
       const value = { sequence: this.#next(), verdicts };
-      const outgoing = { request: { request: { $case: "settle" as const, value } }, verdicts: inside };
+      const request = { request: { $case: "settle" as const, value } };
+      const outgoing = { request, verdicts: inside, watchers: watching(inside, waiting) };
       [verdicts, inside, bytes] = [[], [], 0];
       return outgoing;
     };
@@ -146,6 +151,23 @@ export function cut(text: string, most: number): string {
   return raw.subarray(0, end).toString("utf8");
 }
 
+/** Those who wait for one of these verdicts. */
+function watching(verdicts: readonly Verdict[], waiting: ReadonlyMap<string, Durable>): Watcher[] {
+  const found: Watcher[] = [];
+  if (waiting.size === 0) return found;
+  for (const { run } of verdicts) {
+    for (let at = run.first; at <= run.last; at += 1n) {
+      const durable = waiting.get(key(run, at));
+      if (durable) found.push({ run: part(run, at, at), durable });
+    }
+  }
+  return found;
+}
+
+function key({ lane, delivery }: Run, offset: bigint): string {
+  return `${lane}/${delivery}/${offset}`;
+}
+
 function only(request: NonNullable<SubscribeRequest["request"]>): Outgoing {
-  return { request: { request }, verdicts: [] };
+  return { request: { request }, verdicts: [], watchers: [] };
 }

@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 
 import { OptionError } from "./errors.js";
-import { Open } from "./gen/ackgate/v1/gateway.js";
+import { Confirm as WireConfirm, Open } from "./gen/ackgate/v1/gateway.js";
+import { type SubscriptionOptions, checkShape, shapeToWire } from "./shape.js";
 import { duration } from "./time.js";
 
 /**
@@ -18,12 +19,30 @@ export interface Tls {
   readonly serverName?: string | undefined;
 }
 
-/** A subscription that the gateway's configuration does not name, where it allows such. */
+/**
+ * A subscription that the gateway's configuration does not name, where it allows such.
+ * Subscribers with the same cluster, group and set of topics share it, whatever the order.
+ */
 export interface AdHoc {
   readonly cluster: string;
+  /** 1 to 100. */
   readonly topics: readonly string[];
+  /** 1 to 255 characters. */
   readonly group: string;
 }
+
+/**
+ * Which answers to verdicts the gateway is asked for: only of those that changed nothing; of
+ * every message, once its verdicts are applied; or once what it did survives the loss of the
+ * gateway, for `Delivery.ackDurably`, where each message asks for a commit.
+ */
+export type Confirm = "problems" | "applied" | "durable";
+
+const CONFIRMS = {
+  problems: WireConfirm.UNSPECIFIED,
+  applied: WireConfirm.APPLIED,
+  durable: WireConfirm.DURABLE,
+} as const satisfies Record<Confirm, WireConfirm>;
 
 /** What a batch waits for. What is not set is as the subscription has it. */
 export interface BatchOptions {
@@ -43,6 +62,9 @@ export interface Options {
   readonly subscriberId: string;
   /** In place of a named subscription. */
   readonly adHoc: AdHoc | undefined;
+  /** What the subscription is to be like. */
+  readonly expect: SubscriptionOptions | undefined;
+  readonly confirm: Confirm;
   /** The most records that may be out at any time, 1 to 1,000,000. */
   readonly credit: number;
   /** The same in bytes, 1 to 1 GiB. */
@@ -81,6 +103,8 @@ export interface Options {
 const DEFAULTS: Options = {
   subscriberId: "",
   adHoc: undefined,
+  expect: undefined,
+  confirm: "problems",
   credit: 1_000,
   creditBytes: 32 << 20,
   maxMessageBytes: 4 << 20,
@@ -138,7 +162,22 @@ export function complete(given: Partial<Options>): Options {
   if (tls && (tls.certificate === undefined) !== (tls.key === undefined)) {
     throw new OptionError("tls", "a certificate and its key come together");
   }
+  if (!Object.hasOwn(CONFIRMS, options.confirm)) {
+    throw new OptionError("confirm", Object.keys(CONFIRMS).join(", "));
+  }
+  if (options.adHoc) checkAdHoc(options.adHoc);
+  if (options.expect) checkShape(options.expect);
   return options;
+}
+
+function checkAdHoc({ cluster, topics, group }: AdHoc): void {
+  if (!cluster) throw new OptionError("adHoc", "the cluster is missing");
+  if (!Array.isArray(topics) || topics.length < 1 || topics.length > 100 || !topics.every(Boolean)) {
+    throw new OptionError("adHoc", "1 to 100 topics");
+  }
+  if (group.length < 1 || group.length > 255) {
+    throw new OptionError("adHoc", "a group has 1 to 255 characters");
+  }
 }
 
 /** Reads the files. */
@@ -161,14 +200,16 @@ export function tlsFromFiles(files: {
 /** The opening of a stream, without what it goes on with. */
 export function opening(options: Options, subscription: string): Open {
   const { ackDeadline, adHoc, batch } = options;
+  const expect = options.expect && shapeToWire(options.expect);
   return {
     ...Open.fromPartial({
-      subscription,
+      subscription: adHoc ? "" : subscription,
       subscriberId: options.subscriberId,
       maxMessageBytes: BigInt(options.maxMessageBytes),
       resumable: options.resumable,
       untilDrained: options.untilDrained,
       filter: options.filter,
+      confirm: CONFIRMS[options.confirm],
     }),
     credit: { records: options.credit, bytes: BigInt(options.creditBytes) },
     ackDeadline: ackDeadline === undefined ? undefined : duration(ackDeadline),
@@ -178,6 +219,7 @@ export function opening(options: Options, subscription: string): Open {
       linger: batch.linger === undefined ? undefined : duration(batch.linger),
       minFill: batch.minFill ?? 0,
     },
-    adHoc: adHoc && { ...adHoc, topics: [...adHoc.topics], options: undefined },
+    adHoc: adHoc && { ...adHoc, topics: [...adHoc.topics], options: expect },
+    expect: adHoc ? undefined : expect,
   };
 }

@@ -1,5 +1,6 @@
 /** Writes some records through the gateway in one call. */
 
+import { type Addresses, type Target, listed, target } from "./addresses.js";
 import { channel, metadata } from "./channel.js";
 import { GatewayError, OptionError } from "./errors.js";
 import { GatewayServiceClient } from "./gen/ackgate/v1/gateway.js";
@@ -9,6 +10,7 @@ import {
   PublishError,
   PublishOptions,
 } from "./gen/ackgate/v1/publish.js";
+import { explained } from "./handshake.js";
 import { type Options, complete } from "./options.js";
 import { duration } from "./time.js";
 
@@ -38,11 +40,11 @@ export interface Written {
 
 /**
  * Writes 1 to 10,000 records and returns what became of each, in their order. `timeout` is in
- * ms, for each record. Throws `GatewayError` if the call itself did not succeed: then nobody
- * knows what was written.
+ * ms, for each record. Of several addresses it is the first one that can be reached. Throws
+ * `GatewayError` if the call itself did not succeed: then nobody knows what was written.
  */
 export async function publish(
-  address: string,
+  address: Addresses,
   records: readonly Outgoing[],
   given: Partial<Options> & { readonly cluster?: string; readonly timeout?: number } = {},
 ): Promise<Written[]> {
@@ -51,7 +53,8 @@ export async function publish(
     throw new OptionError("records", `1 to ${MOST_RECORDS}, not ${records.length}`);
   }
   const options = complete(rest);
-  const client = new GatewayServiceClient(...channel(address, options));
+  const to = await reached(listed(address, options.tls), options);
+  const client = new GatewayServiceClient(...channel(to, options));
   const request = {
     options: PublishOptions.fromPartial({ cluster, timeout: duration(timeout) }),
     records: records.map(toWire),
@@ -60,7 +63,7 @@ export async function publish(
     const response = await new Promise<PublishBatchResponse>((resolve, reject) => {
       const deadline = Date.now() + timeout + SLACK;
       client.publishBatch(request, metadata(options), { deadline }, (error, answer) =>
-        error ? reject(GatewayError.of(error)) : resolve(answer),
+        error ? reject(explained(GatewayError.of(error), to)) : resolve(answer),
       );
     });
     return response.results.map(({ error, ...result }) => ({
@@ -70,6 +73,21 @@ export async function publish(
   } finally {
     client.close();
   }
+}
+
+/** The first that can be reached, or the last. */
+async function reached(addresses: readonly string[], options: Options): Promise<Target> {
+  const targets = addresses.map((one) => target(one, options.tls));
+  for (const to of targets.slice(0, -1)) {
+    const client = new GatewayServiceClient(...channel(to, options));
+    const deadline = Date.now() + options.openTimeout;
+    const isThere = await new Promise((resolve) =>
+      client.waitForReady(deadline, (error) => resolve(error === undefined)),
+    );
+    client.close();
+    if (isThere) return to;
+  }
+  return targets.at(-1) as Target;
 }
 
 function toWire(record: Outgoing): OutgoingRecord {

@@ -9,7 +9,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import type { ClientDuplexStream } from "@grpc/grpc-js";
 
-import { channel, metadata, target } from "./channel.js";
+import type { Addresses } from "./addresses.js";
+import { channel, metadata } from "./channel.js";
 import { Core, type How, type OpenStream } from "./core.js";
 import type { Batch, Delivery } from "./delivery.js";
 import { GatewayError, NotClosed } from "./errors.js";
@@ -63,7 +64,6 @@ interface Connection {
  * cannot help is thrown where deliveries are awaited. To leave the loop is to close it.
  */
 export class Subscriber implements AsyncIterable<Delivery> {
-  readonly #address: string;
   readonly #options: Options;
   readonly #core: Core;
   readonly #inbox: Inbox;
@@ -75,19 +75,23 @@ export class Subscriber implements AsyncIterable<Delivery> {
   #main: Promise<void> | undefined;
   #done = false;
   #due: NodeJS.Timeout | undefined;
+  /** A look at what is due is on its way. */
+  #confirming = false;
   /** Resolved, and made anew, when something changed for those who wait. */
   #change = deferred();
 
+  /**
+   * Of several addresses it has a stream to one at a time: the next one is tried when one does
+   * not serve. What is in hand over a lost connection is asked for where it came from.
+   */
   constructor(
-    address: string,
+    address: Addresses,
     subscription: string,
     options: Partial<Options> = {},
     onEvent?: Observer,
   ) {
-    this.#address = address;
     this.#options = complete(options);
-    target(address, this.#options.tls);
-    this.#core = new Core(subscription, this.#options, onEvent, () => this.#wake());
+    this.#core = new Core(address, subscription, this.#options, onEvent, () => this.#wake());
     this.#inbox = new Inbox(this.#core.counters, this.#options.credit);
   }
 
@@ -196,6 +200,11 @@ export class Subscriber implements AsyncIterable<Delivery> {
     return this.#core.subscriberId;
   }
 
+  /** Where the stream is, or is tried next. */
+  get address(): string {
+    return this.#core.gateways.address;
+  }
+
   /** Name of the latest stream, as the gateway's logs have it. */
   get session(): string {
     return this.#core.session;
@@ -284,7 +293,7 @@ export class Subscriber implements AsyncIterable<Delivery> {
   /** Runs one stream from connecting to its end. */
   async #stream(): Promise<[OpenStream | undefined, How, GatewayError | undefined]> {
     const { ledger } = this.#core;
-    const client = new GatewayServiceClient(...channel(this.#address, this.#options));
+    const client = new GatewayServiceClient(...channel(this.#core.gateways.target, this.#options));
     const call = client.subscribe(metadata(this.#options));
     const watch = new Watch(this.#options, ledger, now());
     const connection: Connection = { call, watch, blocked: false, said: false };
@@ -362,6 +371,7 @@ export class Subscriber implements AsyncIterable<Delivery> {
   #wake(): void {
     const connection = this.#connection;
     const readiness = connection?.stream?.readiness();
+    if (this.#core.ledger.isConfirming) this.#watchSoon();
     if (!connection || connection.said || connection.blocked) return;
     if (readiness === "now") {
       // Once all that is at hand has been said.
@@ -395,6 +405,16 @@ export class Subscriber implements AsyncIterable<Delivery> {
   }
 
   // What is due.
+
+  /** The goodbye began to wait: also that is bounded. */
+  #watchSoon(): void {
+    if (this.#confirming) return;
+    this.#confirming = true;
+    setImmediate(() => {
+      this.#confirming = false;
+      this.#tick();
+    });
+  }
 
   #tick(): void {
     clearTimeout(this.#due);

@@ -10,6 +10,7 @@ export class Watch {
   readonly #openUntil: number;
   #stream: OpenStream | undefined;
   #closingUntil = Infinity;
+  #confirmedUntil: number | undefined;
   #heard: number;
   #nextBeat = 0;
   #nextExtension = 0;
@@ -50,7 +51,7 @@ export class Watch {
     if (!stream) {
       return now >= this.#openUntil ? new NotOpened(this.options.openTimeout) : this.#openUntil;
     }
-    let due = Math.min(now + 60_000, this.#closingUntil);
+    let due = Math.min(now + 60_000, this.#closingUntil, this.#confirming(now));
     if (stream.silence > 0) {
       const until = this.#heard + stream.silence;
       if (now >= until) return new Silent(stream.silence);
@@ -71,5 +72,14 @@ export class Watch {
       due = Math.min(due, this.#nextExtension);
     }
     return due;
+  }
+
+  /** The goodbye waits for durable confirmations, but not for ever. */
+  #confirming(now: number): number {
+    if (!this.ledger.isConfirming) return Infinity;
+    this.#confirmedUntil ??= now + this.options.closeTimeout;
+    if (now < this.#confirmedUntil) return this.#confirmedUntil;
+    this.ledger.hurry();
+    return Infinity;
   }
 }

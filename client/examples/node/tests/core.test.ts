@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Backoff } from "../src/backoff.js";
-import { target } from "../src/channel.js";
+import { Gateways, target } from "../src/addresses.js";
 import { OptionError } from "../src/errors.js";
 import { Counters, type Event } from "../src/events.js";
-import { ResumeAnswer, ResumeResult, SubscribeRequest } from "../src/gen/ackgate/v1/gateway.js";
+import { Open, ResumeAnswer, ResumeResult, SubscribeRequest } from "../src/gen/ackgate/v1/gateway.js";
 import { ACK, Ledger } from "../src/ledger.js";
 import { Messages, cut } from "../src/messages.js";
-import { type Options, complete } from "../src/options.js";
+import { type Options, complete, opening } from "../src/options.js";
 import { Fates, manifest } from "../src/resume.js";
 import { HeldRuns, type Run, joined } from "../src/runs.js";
 import { duration, milliseconds } from "../src/time.js";
@@ -223,6 +223,56 @@ test("options out of range are refused", () => {
     { subscriberId: "ä".repeat(129) },
     { token: "a b" },
     { tls: { certificate: Buffer.from("x") } },
+  ];
+  for (const options of wrong) assert.throws(() => complete(options), OptionError);
+});
+
+test("addresses are tried in turn, and given up together", () => {
+  const gateways = new Gateways(["a:1", "b:2"], undefined);
+  assert.equal(gateways.address, "a:1");
+  gateways.leave();
+  assert.equal(gateways.address, "b:2");
+  // One that refuses is no end while the other may serve.
+  assert.ok(gateways.refused());
+  assert.equal(gateways.address, "a:1");
+  gateways.leave();
+  assert.ok(gateways.refused());
+  assert.ok(!gateways.refused());
+  assert.ok(!new Gateways("a:1", undefined).refused());
+  for (const wrong of [[], ["a:1", "ftp://b"], Array<string>(65).fill("a")]) {
+    assert.throws(() => new Gateways(wrong, undefined), OptionError);
+  }
+});
+
+test("waits grow by rounds over all addresses", () => {
+  const backoff = new Backoff(() => 1, 2);
+  const waits = Array.from({ length: 5 }, () => backoff.afterFailure(false));
+  assert.deepEqual(waits, [250, 250, 500, 500, 1_000]);
+});
+
+test("ad hoc takes the place of a name", () => {
+  const adHoc = { cluster: "main", topics: ["a", "b"], group: "nightly" };
+  const start = new Date("2026-01-02T00:00:00Z");
+  const expect = { delivery: "broadcast", order: "lane", onReject: "drop", start, maxAttempts: 3, minAge: 1_500 } as const;
+  const open = (options: Partial<Options>): Open =>
+    Open.decode(Open.encode(opening(complete(options), "orders")).finish());
+  const wire = open({ adHoc, expect });
+  assert.deepEqual([wire.subscription, wire.expect], ["", undefined]);
+  assert.deepEqual([wire.adHoc?.cluster, wire.adHoc?.topics, wire.adHoc?.group], ["main", ["a", "b"], "nightly"]);
+  const asked = wire.adHoc?.options;
+  assert.deepEqual([asked?.delivery, asked?.order, asked?.onReject], [2, 3, 2]);
+  assert.deepEqual([asked?.maxAttempts, asked?.maxDeliveries], [3, undefined]);
+  assert.deepEqual(asked?.start?.at, { $case: "timestamp", value: start });
+  assert.equal(asked?.minAge && milliseconds(asked.minAge), 1_500);
+  assert.equal(open({ expect: { start: "earliest" } }).expect?.start?.at?.$case, "earliest");
+  const wrong: Partial<Options>[] = [
+    { adHoc: { ...adHoc, cluster: "" } },
+    { adHoc: { ...adHoc, topics: [] } },
+    { adHoc: { ...adHoc, group: "" } },
+    { expect: { maxAttempts: 0 } },
+    { expect: { start: new Date(Number.NaN) } },
+    { expect: { order: "toString" as "key" } },
+    { confirm: "later" as "durable" },
   ];
   for (const options of wrong) assert.throws(() => complete(options), OptionError);
 });

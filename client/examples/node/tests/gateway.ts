@@ -10,6 +10,7 @@ import {
   type Settle,
   SubscribeRequest,
   SubscribeResponse,
+  type VerdictResult,
 } from "../src/gen/ackgate/v1/gateway.js";
 import { Record } from "../src/gen/ackgate/v1/record.js";
 import { ErrorInfo, RetryInfo, Status } from "../src/gen/rpc.js";
@@ -89,8 +90,22 @@ export class Stream {
     const [firstOffset, lastOffset] = [BigInt(offsets[0] ?? 0), BigInt(offsets.at(-1) ?? 0)];
     const redeliveries =
       again === undefined ? [] : [{ firstOffset, lastOffset, attempt: again, delivery: again }];
-    const value = { lane, topic: "orders", partition: 3, epoch: 1n, records, redeliveries };
+    const value = { lane, topic: "orders", partition: 3, epoch: 1n, records, redeliveries, traces: [] };
     this.send({ $case: "batch", value });
+  }
+
+  /** Answers a message; `problems`: offsets and what became of their verdicts. */
+  settled(sequence: bigint, problems: [number, VerdictResult][] = [], more = false): void {
+    const answers = problems.map(([offset, result]) => {
+      const at = BigInt(offset);
+      return { lane: 7n, firstOffset: at, lastOffset: at, result, detail: "" };
+    });
+    this.send({ $case: "settled", value: { sequence, answers, more } });
+  }
+
+  /** The kinds of the requests that have come and were not taken. */
+  get waiting(): string[] {
+    return this.#requests.map(({ $case }) => $case);
   }
 
   send(response: NonNullable<SubscribeResponse["response"]>): void {
@@ -144,7 +159,7 @@ export class Gateway {
   readonly #server = new Server();
   address = "";
 
-  async start(): Promise<void> {
+  async start(credentials = ServerCredentials.createInsecure()): Promise<void> {
     const subscribe = {
       path: "/ackgate.v1.GatewayService/Subscribe",
       requestStream: true,
@@ -160,7 +175,7 @@ export class Gateway {
         void this.#streams.push(new Stream(call)),
     });
     const port = await new Promise<number>((resolve, reject) =>
-      this.#server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
+      this.#server.bindAsync("127.0.0.1:0", credentials, (error, bound) =>
         error ? reject(error) : resolve(bound),
       ),
     );

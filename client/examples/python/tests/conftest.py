@@ -22,7 +22,12 @@ class Running:
     """A subscriber with its handler, in a thread of its own."""
 
     def __init__(
-        self, kind: str, address: str, handler: Handler, options: Options, concurrency: int
+        self,
+        kind: str,
+        address: str | list[str],
+        handler: Handler,
+        options: Options,
+        concurrency: int,
     ) -> None:
         self.events: list[Event] = []
         self.error: BaseException | None = None
@@ -106,11 +111,17 @@ def gateway() -> Iterator[Gateway]:
 def run(request: pytest.FixtureRequest, gateway: Gateway) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
-    def start(handler: Handler, options: Options | None = None, concurrency: int = 4) -> Running:
+    def start(
+        handler: Handler,
+        options: Options | None = None,
+        concurrency: int = 4,
+        address: str | list[str] = "",
+    ) -> Running:
         options = options or Options()
         # Few of the tests answer the goodbye.
-        options = replace(options, close_timeout=min(options.close_timeout, 1.0))
-        running = Running(request.param, gateway.address, handler, options, concurrency)
+        if options.close_timeout == Options().close_timeout:
+            options = replace(options, close_timeout=1.0)
+        running = Running(request.param, address or gateway.address, handler, options, concurrency)
         started.append(running)
         return running
 

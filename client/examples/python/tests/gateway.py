@@ -68,6 +68,17 @@ class Stream:
             )
         self.send(response)
 
+    def settled(self, sequence: int, *problems: tuple[int, int], more: bool = False) -> None:
+        """Answers a message; `problems`: offsets and what became of their verdicts."""
+        response = SubscribeResponse()
+        response.settled.sequence, response.settled.more = sequence, more
+        response.settled.SetInParent()
+        for offset, result in problems:
+            response.settled.answers.add(
+                lane=7, first_offset=offset, last_offset=offset, result=result
+            )
+        self.send(response)
+
     def send(self, response: SubscribeResponse) -> None:
         """Sends a message."""
         self._out.put(response.SerializeToString())
@@ -123,7 +134,7 @@ class Stream:
 class Gateway(gateway_pb2_grpc.GatewayServiceServicer):
     """Takes streams, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
         self._streams: queue.Queue[Stream] = queue.Queue()
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="fake-gateway")
         self._server = grpc.server(self._pool)
@@ -136,7 +147,11 @@ class Gateway(gateway_pb2_grpc.GatewayServiceServicer):
             "ackgate.v1.GatewayService", {"Subscribe": handler}
         )
         self._server.add_generic_rpc_handlers((service,))
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        if credentials is None:
+            port = self._server.add_insecure_port("127.0.0.1:0")
+        else:
+            port = self._server.add_secure_port("127.0.0.1:0", credentials)
+        self.address = f"127.0.0.1:{port}"
         self._server.start()
 
     def next(self) -> Stream:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 
-from ackgate import OptionError, Options, Tls
+from ackgate import (
+    AdHoc,
+    DeliveryMode,
+    OnReject,
+    OptionError,
+    Options,
+    Order,
+    Start,
+    SubscriptionOptions,
+    Tls,
+)
+from ackgate.addresses import Gateways, target
 from ackgate.backoff import Backoff
-from ackgate.channel import target
 from ackgate.events import Counters, Outcome, Problem
 from ackgate.ledger import ACK, Answer, Ledger, Readiness
 from ackgate.messages import MAX_BYTES, Messages, cut
@@ -156,11 +167,12 @@ def test_texts_are_cut_between_characters():
     assert cut("\ud800x", 8) == "?x"
 
 
-def test_waits_grow_with_full_jitter():
-    class Highest(random.Random):
-        def uniform(self, a, b):
-            return b
+class Highest(random.Random):
+    def uniform(self, a, b):
+        return b
 
+
+def test_waits_grow_with_full_jitter():
     backoff = Backoff(random=Highest())
     waits = [backoff.after_failure(useful=False, retry_after=None) for _ in range(10)]
     assert waits[:3] == [0.25, 0.5, 1.0]
@@ -177,6 +189,29 @@ def test_addresses():
     for wrong in ("ftp://a:1", "http://", "a:1/b", "http://user@a:1"):
         with pytest.raises(OptionError):
             target(wrong, None)
+
+
+def test_addresses_are_tried_in_turn_and_given_up_together():
+    gateways = Gateways(["a:1", "b:2"], None)
+    assert gateways.address == "a:1"
+    gateways.leave()
+    assert gateways.address == "b:2"
+    # One that refuses is no end while the other may serve.
+    assert gateways.refused()
+    assert gateways.address == "a:1"
+    gateways.leave()
+    assert gateways.refused()
+    assert not gateways.refused()
+    assert not Gateways("a:1", None).refused()
+    for wrong in ([], ["a:1", "ftp://b"], ["a"] * 65):
+        with pytest.raises(OptionError):
+            Gateways(wrong, None)
+
+
+def test_waits_grow_by_rounds_over_all_addresses():
+    backoff = Backoff(addresses=2, random=Highest())
+    waits = [backoff.after_failure(useful=False, retry_after=None) for _ in range(5)]
+    assert waits == [0.25, 0.25, 0.5, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -214,3 +249,38 @@ def test_opening_says_only_what_is_set():
     assert not wire.HasField("batch")
     assert not wire.HasField("ad_hoc")
     assert wire.confirm == gateway_pb2.CONFIRM_UNSPECIFIED
+
+
+def test_ad_hoc_takes_the_place_of_a_name():
+    shape = SubscriptionOptions(
+        delivery=DeliveryMode.BROADCAST,
+        order=Order.LANE,
+        start=datetime(2026, 1, 2, tzinfo=UTC),
+        max_attempts=3,
+        on_reject=OnReject.DROP,
+        min_age=1.5,
+    )
+    options = Options(ad_hoc=AdHoc("main", ["a", "b"], "nightly"), expect=shape)
+    wire = options.open("orders")
+    assert wire.subscription == ""
+    assert (wire.ad_hoc.cluster, list(wire.ad_hoc.topics)) == ("main", ["a", "b"])
+    assert wire.ad_hoc.group == "nightly"
+    assert not wire.HasField("expect")
+    asked = wire.ad_hoc.options
+    assert (asked.delivery, asked.order) == (2, 3)
+    assert (asked.on_reject, asked.max_attempts) == (2, 3)
+    assert asked.start.timestamp.ToDatetime() == datetime(2026, 1, 2)
+    assert asked.min_age.ToMilliseconds() == 1_500
+    assert not asked.HasField("max_deliveries")
+    named = Options(expect=SubscriptionOptions(start=Start.EARLIEST)).open("orders")
+    assert named.expect.start.HasField("earliest")
+    for wrong in (
+        lambda: AdHoc("", ["a"], "g"),
+        lambda: AdHoc("main", [], "g"),
+        lambda: AdHoc("main", "orders", "g"),
+        lambda: AdHoc("main", ["a"], ""),
+        lambda: SubscriptionOptions(max_attempts=0),
+        lambda: SubscriptionOptions(start=datetime(2026, 1, 2)),
+    ):
+        with pytest.raises(OptionError):
+            wrong()

@@ -1,7 +1,9 @@
 //! What a broadcast lane shows of itself.
 
 use super::{Broadcast, share::Share};
-use crate::{Epoch, Generation, Hold, Lane, Position, Ready, Snapshot, Stop, Subscriber, Time};
+use crate::{
+    Epoch, Generation, Hold, Lane, Offset, Position, Ready, Snapshot, Stop, Subscriber, Time,
+};
 
 impl Broadcast {
     /// The next run to hand out to `subscriber`, if there is one.
@@ -35,6 +37,14 @@ impl Broadcast {
                 .shares
                 .values()
                 .any(|share| share.is_here() && share.lane.has_ready())
+    }
+
+    /// As [`Lane::oldest_out`](crate::Lane::oldest_out), over all subscribers.
+    #[must_use]
+    pub fn oldest_out(&self) -> Option<(Offset, Subscriber, Time)> {
+        let shares = self.shares.values();
+        let out = shares.filter_map(|share| share.lane.oldest_out());
+        out.min_by_key(|(offset, _, sent)| (*sent, *offset))
     }
 
     /// As [`Lane::stop`](crate::Lane::stop).

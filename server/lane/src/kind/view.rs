@@ -56,6 +56,12 @@ impl Kind {
         both!(self.owes(subscriber))
     }
 
+    /// As [`Lane::oldest_out`](crate::Lane::oldest_out).
+    #[must_use]
+    pub fn oldest_out(&self) -> Option<(Offset, Subscriber, Time)> {
+        both!(self.oldest_out())
+    }
+
     /// As [`Lane::stop`](crate::Lane::stop).
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {

@@ -10,6 +10,9 @@ use crate::broker::{Chunk, Event, RecordIndex};
 
 impl State {
     pub(super) fn fetch(&mut self) -> Option<Chunk> {
+        if self.silent {
+            return None;
+        }
         for (generation, reading) in &mut self.lanes {
             let log = self.log.get(&reading.partition)?;
             let mut bytes = BytesMut::new();
@@ -47,6 +50,9 @@ impl State {
     /// Ends that were reached and not told yet: only what is granted is looked at.
     pub(super) fn reached(&mut self) -> Vec<Event> {
         let mut reached = Vec::new();
+        if self.silent {
+            return reached;
+        }
         for (generation, reading) in &mut self.lanes {
             let log = self.log.get(&reading.partition);
             let last = log.and_then(|log| log.last_key_value());

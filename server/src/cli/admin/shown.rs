@@ -26,6 +26,8 @@ struct ShownLane {
     hold_detail: Option<String>,
     /// RFC 3339.
     held_since: Option<String>,
+    /// `null`: for nothing but records and verdicts.
+    waits_for: Option<String>,
 }
 
 impl From<Lane> for ShownLane {
@@ -36,6 +38,8 @@ impl From<Lane> for ShownLane {
             LaneHold::BreakerOpen => Some("breaker-open"),
             LaneHold::Rejected => Some("rejected"),
             LaneHold::Unreadable => Some("unreadable"),
+            LaneHold::Stalled => Some("stalled"),
+            LaneHold::GroupSilent => Some("group-silent"),
         };
         let since = lane.held_since.and_then(|at| {
             let at = std::time::SystemTime::try_from(at).ok()?;
@@ -58,6 +62,7 @@ impl From<Lane> for ShownLane {
             hold,
             hold_detail: Some(detail).filter(|detail| !detail.is_empty()),
             held_since: since,
+            waits_for: Some(plain(&lane.waits_for)).filter(|words| !words.is_empty()),
         }
     }
 }
@@ -80,7 +85,7 @@ pub(super) fn print(lanes: Vec<Lane>, json: bool, none: &str, above: &str) -> Re
     Ok(())
 }
 
-/// As a table, and under it why lanes hold.
+/// As a table, and under it why lanes hold and what others wait for.
 fn table(lanes: &[ShownLane]) -> String {
     let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let rows = lanes
@@ -129,6 +134,11 @@ fn table(lanes: &[ShownLane]) -> String {
             if let Some(since) = &lane.held_since {
                 text.push_str(&format!(" (since {since})"));
             }
+        } else if let Some(words) = &lane.waits_for {
+            text.push_str(&format!(
+                "\n{} {}/{}: waits: {words}",
+                lane.subscription, lane.topic, lane.partition,
+            ));
         }
     }
     text

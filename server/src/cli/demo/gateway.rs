@@ -6,30 +6,39 @@ use anyhow::{Context as _, Result, anyhow};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{DEAD_LETTERS, GROUP, ORDERS};
+use super::{DEAD_LETTERS, GROUP, ORDERS, PORT};
 use crate::{
+    admin::http::pages_at,
     cli::target::{CLUSTER, Target, configuration},
     config::{self, Config},
     gateway::{self, Gateway},
 };
+
+/// Where `ackgate lanes` looks if it is not told otherwise.
+const OPERATORS: u16 = 7655;
 
 /// A gateway that serves.
 #[derive(Debug)]
 pub(super) struct Running {
     /// As subscribers name it.
     pub(super) address: String,
+    /// Where its pages are.
+    pub(super) pages: String,
     pub(super) task: JoinHandle<Result<()>>,
     stop: CancellationToken,
 }
 
 impl Running {
     /// Starts a gateway for the broker at `bootstrap`, on loopback; port 0 is any that is
-    /// free.
+    /// free. Operators are served at their usual port if it is at its own.
     ///
     /// # Errors
-    /// The port is taken, or it cannot be built.
+    /// A port is taken, or it cannot be built.
     pub(super) async fn start(bootstrap: &str, port: u16) -> Result<Self> {
-        let config = configured(bootstrap, &format!("127.0.0.1:{port}"))?;
+        // Whoever chooses another port has a gateway at the usual ones.
+        let operators = if port == PORT { OPERATORS } else { 0 };
+        let on = |port: u16| format!("127.0.0.1:{port}");
+        let config = configured(bootstrap, &on(port), &on(operators))?;
         let gateway = match Gateway::build(config).await {
             Ok(gateway) => gateway,
             Err(gateway::Error::Listen {
@@ -38,11 +47,13 @@ impl Running {
             Err(error) => return Err(error.into()),
         };
         let address = format!("http://{}", gateway.local_addr());
+        let pages = gateway.admin_addr().map(pages_at).unwrap_or_default();
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move { Ok(gateway.run(stopped).await?) });
         Ok(Self {
             address,
+            pages,
             task,
             stop,
         })
@@ -67,7 +78,7 @@ fn taken(address: &str) -> anyhow::Error {
 }
 
 /// Default settings, but for shorter pauses: there are people watching.
-pub(super) fn configured(bootstrap: &str, address: &str) -> Result<Config> {
+pub(super) fn configured(bootstrap: &str, address: &str, operators: &str) -> Result<Config> {
     let mut subscription = toml::toml! {
         cluster = "main"
         start = "earliest"
@@ -90,7 +101,7 @@ pub(super) fn configured(bootstrap: &str, address: &str) -> Result<Config> {
         ("subscriptions", ORDERS, subscription),
     ];
     let text = format!(
-        "listen = {{ address = \"{address}\" }}\n{}",
+        "listen = {{ address = \"{address}\" }}\nadmin = {{ address = \"{operators}\" }}\n{}",
         configuration(tables)?
     );
     Ok(config::parse(&text, Path::new("demo"), [])?)

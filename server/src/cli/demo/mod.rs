@@ -51,7 +51,8 @@ pub struct Args {
     once: bool,
 
     /// Where the gateway listens on 127.0.0.1; 0: where there is room. By default 7654,
-    /// where `ackgate sub` looks, and with --once where there is room.
+    /// where `ackgate sub` looks, with operators at 7655; with --once where there is room.
+    /// Operators are where there is room then, too.
     #[arg(long)]
     port: Option<u16>,
 

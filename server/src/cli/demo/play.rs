@@ -71,7 +71,7 @@ pub(super) async fn run(args: &Args) -> Result<Ended> {
     let cluster = Target::of(&bootstrap).cluster()?.context("no cluster")?;
     let usual = if args.once { 0 } else { PORT };
     let mut gateway = Running::start(&bootstrap, args.port.unwrap_or(usual)).await?;
-    introduce(args, &bootstrap, &gateway.address);
+    introduce(args, &bootstrap, &gateway);
 
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let (stop_writing, stop_answering) = (CancellationToken::new(), CancellationToken::new());
@@ -144,10 +144,12 @@ fn broker() -> Result<Embedded> {
     })?)
 }
 
-fn introduce(args: &Args, bootstrap: &str, address: &str) {
+fn introduce(args: &Args, bootstrap: &str, gateway: &Running) {
+    let Running { address, pages, .. } = gateway;
     say(&format!(
         "Kafka    {bootstrap}, in memory inside this process: nothing is kept\n\
-         Gateway  {address}"
+         Gateway  {address}\n\
+         Pages    {pages}"
     ));
     if !args.once {
         say(&format!(

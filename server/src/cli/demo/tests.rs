@@ -69,7 +69,7 @@ fn most_orders_allowed_fit_into_the_broker() {
 
 #[test]
 fn gateway_dead_letters_and_commits_as_the_demo_says() {
-    let config = gateway::configured("127.0.0.1:9092", "127.0.0.1:0").unwrap();
+    let config = gateway::configured("127.0.0.1:9092", "127.0.0.1:0", "127.0.0.1:0").unwrap();
     let subscription = &config.subscriptions[0];
     assert_eq!(subscription.name, ORDERS);
     assert_eq!(subscription.group, GROUP);

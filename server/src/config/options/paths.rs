@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ALL, Kind, Spec};
+use super::{Kind, Spec, all};
 
 /// Where the template of ad hoc subscriptions is written: a subscription's options
 /// without those that an opening gives.
@@ -37,14 +37,14 @@ fn matches(key: &str, path: &[String]) -> bool {
 /// The option at a path.
 pub(in crate::config) fn at(path: &[String]) -> Option<&'static Spec> {
     let path = actual(path);
-    ALL.iter().find(|spec| matches(spec.key, &path))
+    all().find(|spec| matches(spec.key, &path))
 }
 
 /// The option whose table of properties a path leads into, and how many segments of
 /// the path are the table's.
 pub(in crate::config) fn properties_above(path: &[String]) -> Option<(&'static Spec, usize)> {
     let path = actual(path);
-    ALL.iter()
+    all()
         .filter(|spec| matches!(spec.kind, Kind::Properties))
         .find_map(|spec| {
             let length = spec.key.split('.').count();
@@ -59,8 +59,7 @@ pub(in crate::config) fn children(path: &[String]) -> Vec<&'static str> {
     let in_template = path == TEMPLATE;
     let depth = path.len();
     let path = actual(path);
-    let mut names: Vec<&'static str> = ALL
-        .iter()
+    let mut names: Vec<&'static str> = all()
         .filter_map(|spec| {
             let mut segments = spec.key.split('.');
             let above = path.iter().all(|name| {

@@ -33,7 +33,7 @@ fn the_example_file_has_every_option_with_its_default() {
         root: &root,
         problems: Vec::new(),
     };
-    for spec in options::ALL {
+    for spec in options::all() {
         let name = if spec.key.starts_with("clusters") {
             "main"
         } else {

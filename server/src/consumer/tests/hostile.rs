@@ -47,6 +47,7 @@ pub(super) fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order
         budget,
         origin: Instant::now(),
         wall: Wall::system(),
+        stalled_after: STALLED_AFTER,
     })
 }
 pub(super) fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize) -> Chunk {
@@ -315,6 +316,7 @@ async fn grants_stay_within_the_budget() {
         budget: Budget::new(limit),
         origin: Instant::now(),
         wall: Wall::system(),
+        stalled_after: STALLED_AFTER,
     });
     let _peer = Peer::attach(&handle, 1, 100).await;
     raw.say(Event::Assigned(

@@ -33,6 +33,7 @@ mod leaving;
 mod log;
 mod ownership;
 mod peer;
+mod progress;
 mod resume;
 mod shape;
 mod standstill;
@@ -80,6 +81,9 @@ fn policy(order: Order) -> Policy {
         exactly_once: false,
     }
 }
+
+/// As the default of `health.stalled_after`.
+pub(super) const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 pub(super) fn configured(order: Order) -> Subscription {
     Subscription {
@@ -130,6 +134,7 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
         wall: Wall::system(),
+        stalled_after: STALLED_AFTER,
     })
 }
 

@@ -13,6 +13,7 @@ const LIMITS: Limits = Limits {
     age: None,
     grace: Duration::from_secs(1),
     connections: 10,
+    bound: "the most",
 };
 
 fn serving() -> Serving {

@@ -36,6 +36,7 @@ pub(in crate::session) fn encoded_batch(batch: OutboundBatch) -> EncodedBatch {
             epoch: batch.lane.epoch,
             records: Vec::new(),
             redeliveries,
+            traces: batch.traces,
         },
         records: batch.records,
     }

@@ -40,6 +40,8 @@ const LEAST_HAND_OVER: Duration = Duration::from_secs(30);
 pub(super) enum Call {
     /// Records.
     Pull(Draw, Reply),
+    /// What has been drawn, without waiting for more.
+    Hurry,
     /// That the session ends.
     Close,
 }
@@ -64,6 +66,8 @@ pub(super) enum NotTaken {
     InProgress,
     /// Whether there is anything could not be seen.
     NotSeen,
+    /// Nothing came before it had to end.
+    Hurried,
 }
 
 /// A draw under way.
@@ -73,6 +77,8 @@ struct Drawing {
     batches: Vec<OutboundBatch>,
     /// Nobody waits for it any more.
     is_abandoned: bool,
+    /// Its caller cannot wait any longer.
+    is_hurried: bool,
 }
 
 /// An answer on its way to the transport.
@@ -190,8 +196,15 @@ impl Keeper {
                     reply,
                     batches: Vec::new(),
                     is_abandoned: false,
+                    is_hurried: false,
                 });
                 self.tell(Input::Draw(self.sitting.session(), draw)).await;
+            }
+            Call::Hurry => {
+                if let Some(drawing) = &mut self.drawing {
+                    drawing.is_hurried = true;
+                    self.tell(Input::EndDraw(self.sitting.session())).await;
+                }
             }
             Call::Close => self.goodbye.tell(Departure::Closed).await,
         }
@@ -237,6 +250,10 @@ impl Keeper {
             until: Instant::now() + self.hand_over_within,
         };
         let answer = match how {
+            // Ended before its time, it has not seen whether there is anything.
+            Drawn::NotSeen | Drawn::Done if is_empty && drawing.is_hurried => {
+                Err(NotTaken::Hurried)
+            }
             Drawn::NotSeen if is_empty => Err(NotTaken::NotSeen),
             Drawn::NotSeen | Drawn::Done => Ok(Taken {
                 batches: drawing.batches,

@@ -10,10 +10,10 @@
 mod asked;
 mod keeper;
 mod receipt;
+mod seats;
 mod sitting;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -22,18 +22,27 @@ use std::{
 };
 
 use ackgate_proto::{Pulled, v1};
-use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tonic::{Response, Status};
 
 pub(super) use self::asked::time_left;
 pub(crate) use self::receipt::with_receipt;
-use self::{keeper::Keeper, sitting::Sitting};
-use super::{convert, goodbye, handshake, outcome::shutting_down, service::Gate, status::Reason};
+use self::{
+    keeper::Keeper,
+    seats::{Absent, Seats},
+    sitting::Sitting,
+};
+use super::{
+    age::Age,
+    convert, goodbye, handshake,
+    outcome::{Outcome, shutting_down},
+    service::Gate,
+    status::Reason,
+};
 use crate::{
     access::Principal,
     config::{Batch, Delivery, Listen},
-    consumer::{Confirm, Input, Session},
+    consumer::{Confirm, End, Input, Session},
     registry::Registry,
 };
 
@@ -61,6 +70,15 @@ impl Limits {
     }
 }
 
+/// What ends the wait of a call, beside what it asks for.
+#[derive(Debug)]
+pub(super) struct Wants {
+    /// The call's own time, if it has one.
+    pub(super) left: Option<Duration>,
+    /// The age of its connection.
+    pub(super) age: Option<Age>,
+}
+
 /// All sessions without a stream.
 #[derive(Debug)]
 pub(super) struct Pulls {
@@ -70,12 +88,8 @@ pub(super) struct Pulls {
     numbers: Arc<AtomicU64>,
     limits: Limits,
     places: Arc<Semaphore>,
-    sessions: Sittings,
+    seats: Seats,
 }
-
-/// Sessions by their tokens. Nobody can guess one: looking one up tells no more of the
-/// others than the time it takes, and that depends on a secret of the map's.
-type Sittings = Arc<Mutex<HashMap<String, Arc<Sitting>>>>;
 
 impl Pulls {
     pub(super) fn new(
@@ -90,24 +104,26 @@ impl Pulls {
             numbers,
             limits,
             places: Arc::new(Semaphore::new(limits.sessions.min(Semaphore::MAX_PERMITS))),
-            sessions: Sittings::default(),
+            seats: Seats::default(),
         }
     }
 
-    /// Takes records; `left` is the call's own time.
+    /// Takes records.
     pub(super) async fn pull(
         &self,
         request: v1::PullRequest,
         caller: Option<Principal>,
-        left: Option<Duration>,
+        wants: Wants,
     ) -> Result<Response<Pulled>, Status> {
-        let draw = asked::draw(&request, left)?;
+        let draw = asked::draw(&request, wants.left)?;
         let sitting = if request.session.is_empty() {
             self.begin(request, caller).await?
         } else {
             self.find(&request.session, caller.as_ref())?
         };
-        sitting.pull(draw, self.limits.idle).await
+        sitting
+            .pull(draw, self.limits.idle, wants.age.as_ref())
+            .await
     }
 
     /// Answers records.
@@ -167,13 +183,13 @@ impl Pulls {
 
     /// The session of this token, if it is the caller's own.
     fn find(&self, token: &str, caller: Option<&Principal>) -> Result<Arc<Sitting>, Status> {
-        let found = self.sessions.lock().get(token).cloned();
-        let found = found.filter(|sitting| sitting.owner() == caller);
-        found.ok_or_else(|| {
-            if self.gate.is_closed() {
-                return shutting_down();
-            }
-            unknown()
+        let found = self.seats.find(token, caller);
+        found.map_err(|absent| match absent {
+            Absent::Superseded => Outcome::from(End::Superseded)
+                .into_status()
+                .unwrap_or_else(unknown),
+            Absent::Unknown if self.gate.is_closed() => shutting_down(),
+            Absent::Unknown => unknown(),
         })
     }
 
@@ -231,36 +247,12 @@ impl Pulls {
             is_broadcast,
             self.limits.idle,
         );
-        self.seat(Arc::clone(&sitting), keeper, place);
-        Ok(sitting)
-    }
-
-    /// Starts the session's task, and lets calls find it.
-    fn seat(&self, sitting: Arc<Sitting>, keeper: Keeper, place: OwnedSemaphorePermit) {
-        // Also if the task is dropped.
-        let seat = Seat {
-            sessions: Arc::clone(&self.sessions),
-            token: sitting.token().to_owned(),
-            _place: place,
-        };
-        self.sessions.lock().insert(seat.token.clone(), sitting);
+        let seat = self.seats.take(Arc::clone(&sitting), place);
         tokio::spawn(async move {
             keeper.run().await;
             drop(seat);
         });
-    }
-}
-
-/// A session's place among the others.
-struct Seat {
-    sessions: Sittings,
-    token: String,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.sessions.lock().remove(&self.token);
+        Ok(sitting)
     }
 }
 

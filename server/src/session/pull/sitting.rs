@@ -25,9 +25,10 @@ use crate::{
         ANSWERS, Confirm, Draw, End, HEAD_ROOM, Handle, Input, Session, Ticket, VerdictAnswer,
     },
     session::{
+        age::{Age, aged},
         convert,
         handshake::Opening,
-        outcome::{Outcome, shutting_down},
+        outcome::{Outcome, connection_aged, shutting_down},
         pull::keeper::{NotTaken, Taken},
         reader::weight,
         status::Reason,
@@ -106,20 +107,31 @@ impl Sitting {
         &self.handle
     }
 
-    /// Takes records. Dropped before its answer goes out, it has taken none.
+    /// Takes records, without waiting once the connection is too old. Dropped before its
+    /// answer goes out, it has taken none.
     pub(super) async fn pull(
         &self,
         mut draw: Draw,
         idle: Duration,
+        age: Option<&Age>,
     ) -> Result<Response<Pulled>, Status> {
         // The last batch may be larger by what it takes beside its records.
         draw.most.bytes = draw.most.bytes.min(self.max_bytes - HEAD_ROOM);
         self.touch();
-        let (reply, taken) = oneshot::channel();
+        let (reply, mut taken) = oneshot::channel();
         if self.calls.send(Call::Pull(draw, reply)).await.is_err() {
             return Err(self.over());
         }
-        match taken.await {
+        let taken = tokio::select! {
+            biased;
+            taken = &mut taken => taken,
+            _grace = aged(age) => {
+                // A keeper that has ended lets go of the reply too.
+                let _ended = self.calls.send(Call::Hurry).await;
+                taken.await
+            }
+        };
+        match taken {
             Ok(Ok(taken)) => Ok(self.answer(taken, idle)),
             Ok(Err(NotTaken::InProgress)) => Err(Reason::PullInProgress
                 .status("another Pull of the session is under way, or its answer on its way")),
@@ -127,6 +139,7 @@ impl Sitting {
                 "whether there are records could not be seen in time: Kafka has assigned no \
                  partitions yet, or does not answer",
             )),
+            Ok(Err(NotTaken::Hurried)) => Err(connection_aged()),
             Err(_ended) => Err(self.over()),
         }
     }
@@ -223,6 +236,11 @@ impl Sitting {
     /// A number that no question of a call has.
     pub(super) fn number(&self) -> u64 {
         self.last_question.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether another stream or session has its name now.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.ended.get() == Some(&End::Superseded)
     }
 
     /// When a call was made last.

@@ -78,7 +78,10 @@ func (e *events) delivery(d *ackgate.Delivery) {
 	what := event{
 		"topic": d.Topic, "partition": d.Partition, "offset": d.Offset, "attempt": d.Attempt,
 		"delivery": d.Delivery, "key": d.Key, "value_bytes": len(d.Value), "headers": headers,
-		"timestamp_ms": d.TimestampMs,
+		"timestamp_ms": d.TimestampMs, "traceparent": nil,
+	}
+	if context := d.TraceContext(); context != nil {
+		what["traceparent"] = context.Traceparent
 	}
 	if len(d.Value) > maxPrinted {
 		hash := sha256.Sum256(d.Value)

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"ackgate.dev/ackgate"
@@ -42,7 +43,7 @@ func parse(line []string) (*arguments, error) {
 	a := &arguments{dial: commandline.DialFlags(flags)}
 	var credit, maxMessage uint64
 	var deadline int64
-	flags.StringVar(&a.address, "address", "", "the gateway's `ADDRESS`")
+	flags.StringVar(&a.address, "address", "", "the gateway's `ADDRESS`, or several with commas, tried in turn")
 	flags.StringVar(&a.subscription, "subscription", "", "its `NAME`")
 	flags.StringVar(&a.options.SubscriberID, "subscriber-id", "", "this subscriber's `NAME`")
 	flags.Uint64Var(&credit, "credit", 64, "most records in hand")
@@ -74,7 +75,7 @@ func parse(line []string) (*arguments, error) {
 
 func run(ctx context.Context, given *arguments, events *events) error {
 	given.options.Trace = events.trace(!given.batches)
-	client, err := ackgate.Dial(given.address, *given.dial)
+	client, err := ackgate.DialAny(strings.Split(given.address, ","), *given.dial)
 	if err != nil {
 		return err
 	}

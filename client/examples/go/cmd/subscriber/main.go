@@ -1,6 +1,6 @@
 // Command subscriber prints the records of a subscription and acks them.
 //
-//	subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]
+//	subscriber [OPTIONS] [ADDRESS[,ADDRESS...] [SUBSCRIPTION]]
 //
 // By default it subscribes to `orders` at 127.0.0.1:7654, where `ackgate demo` serves them.
 // Ctrl-C ends it: records that are begun are finished, the rest is given back.
@@ -11,7 +11,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"ackgate.dev/ackgate"
 	"ackgate.dev/ackgate/internal/commandline"
@@ -20,7 +22,7 @@ import (
 func main() {
 	dial := commandline.DialFlags(flag.CommandLine)
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: subscriber [OPTIONS] [ADDRESS[,ADDRESS...] [SUBSCRIPTION]]")
 		fmt.Fprintln(flag.CommandLine.Output(), "by default: subscriber 127.0.0.1:7654 orders")
 		fmt.Fprintln(flag.CommandLine.Output(), "TLS: an address https://HOST:PORT, or an option -tls-...")
 		flag.PrintDefaults()
@@ -45,7 +47,7 @@ func main() {
 }
 
 func run(ctx context.Context, address, subscription string, dial ackgate.DialOptions) error {
-	client, err := ackgate.Dial(address, dial)
+	client, err := ackgate.DialAny(strings.Split(address, ","), dial)
 	if err != nil {
 		return err
 	}
@@ -64,13 +66,21 @@ func run(ctx context.Context, address, subscription string, dial ackgate.DialOpt
 		return err
 	}
 	err = subscriber.Run(ctx, 8, func(_ context.Context, d *ackgate.Delivery) error {
-		if d.Value == nil {
-			return ackgate.Reject("empty", "an order has a value")
+		if !utf8.Valid(d.Value) {
+			return ackgate.Reject("not-utf-8", "the value is not UTF-8")
 		}
-		fmt.Printf("%s/%d@%d %q %s\n", d.Topic, d.Partition, d.Offset, d.Key, d.Value)
+		fmt.Printf("%s/%d@%d %s %s\n", d.Topic, d.Partition, d.Offset, text(d.Key), text(d.Value))
 		return nil
 	})
 	stats := subscriber.Stats()
 	fmt.Fprintf(os.Stderr, "%d records, %d acked, %d rejected\n", stats.Records, stats.Acked, stats.Rejected)
 	return err
+}
+
+// text shows a key or a value; Kafka's null differs from an empty one.
+func text(of []byte) string {
+	if of == nil {
+		return "<null>"
+	}
+	return strings.ToValidUTF8(string(of), "\uFFFD")
 }

@@ -4,6 +4,7 @@
 """
 
 from ackgate.delivery import Batch, Delivery
+from ackgate.durable import Durable, NotDurable
 from ackgate.errors import (
     AckgateError,
     Fail,
@@ -16,6 +17,7 @@ from ackgate.errors import (
     Release,
     Silent,
     StreamEnded,
+    TlsError,
 )
 from ackgate.events import (
     Disconnected,
@@ -30,27 +32,35 @@ from ackgate.events import (
     Sent,
     Stats,
 )
-from ackgate.options import AdHoc, BatchOptions, Options, Tls
+from ackgate.options import AdHoc, BatchOptions, Confirm, Options, Tls
 from ackgate.publish import Outgoing, Written, publish
+from ackgate.shape import DeliveryMode, OnReject, Order, Start, SubscriptionOptions
 from ackgate.subscriber import Subscriber
+from ackgate.trace import TraceContext
 
 __all__ = [
     "AckgateError",
     "AdHoc",
     "Batch",
     "BatchOptions",
+    "Confirm",
     "Delivery",
+    "DeliveryMode",
     "Disconnected",
     "Draining",
+    "Durable",
     "Event",
     "Fail",
     "GatewayError",
     "LaneChanged",
     "NotClosed",
+    "NotDurable",
     "NotOpened",
+    "OnReject",
     "Opened",
     "OptionError",
     "Options",
+    "Order",
     "Outcome",
     "Outgoing",
     "Problem",
@@ -61,10 +71,14 @@ __all__ = [
     "Release",
     "Sent",
     "Silent",
+    "Start",
     "Stats",
     "StreamEnded",
     "Subscriber",
+    "SubscriptionOptions",
     "Tls",
+    "TlsError",
+    "TraceContext",
     "Written",
     "publish",
 ]

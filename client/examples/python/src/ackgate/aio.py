@@ -11,52 +11,40 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from ackgate import channel
-from ackgate.core import Core, How, OpenStream, new_core
+from ackgate.core import How, OpenStream
 from ackgate.delivery import Batch, Delivery
 from ackgate.errors import AckgateError, GatewayError, NotClosed
-from ackgate.events import Observer, Stats
-from ackgate.inbox import Inbox
+from ackgate.events import Stats
 from ackgate.ledger import Phase, Readiness
-from ackgate.options import Options
+from ackgate.shell import GRACE, SLACK, Connection, Shell, Taken
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
 from ackgate.v1.gateway_pb2_grpc import GatewayServiceStub
 from ackgate.watch import Watch
 
-GRACE = 10.0
-"""How long handlers may take to finish once the end is wished for, in seconds."""
-
-_SLACK = 5.0
-
 # Seconds in which a gateway says that it takes the call, or does not.
 _HEADERS_WITHIN = 1.0
-
-_Taken = TypeVar("_Taken", Batch, Delivery)
 
 _Call = grpc.aio.StreamStreamCall[SubscribeRequest, SubscribeResponse]
 
 
-class _Connection:
+class _Connection(Connection):
     """One call, as the tasks share it."""
 
     def __init__(self, call: _Call, watch: Watch) -> None:
+        super().__init__(watch)
         self.call = call
-        self.watch = watch
-        self.stream: OpenStream | None = None
-        self.failure: GatewayError | None = None
 
-    def fail(self, error: GatewayError | None) -> None:
-        """Ends the call from this side."""
-        self.failure = self.failure or error
+    def cancel(self) -> None:
         self.call.cancel()
 
 
-class Subscriber:
+class Subscriber(Shell):
     """A subscription: iterate over its deliveries, or over `batches`, or `run` a handler.
 
     As `ackgate.Subscriber`, for asyncio.
@@ -67,26 +55,12 @@ class Subscriber:
                 delivery.ack()
     """
 
-    def __init__(
-        self,
-        address: str,
-        subscription: str = "",
-        options: Options | None = None,
-        on_event: Observer | None = None,
-    ) -> None:
-        """Checks the options; connects when it is entered, iterated or run."""
-        self._options = options or Options()
-        self._address = address
-        channel.target(address, self._options.tls)
-        self._core: Core = new_core(subscription, self._options, on_event, self._wake)
+    def _prepare(self) -> None:
+        # What is given before it is started wakes nobody.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._inbox = Inbox(self._core.counters, self._options.credit)
-        self._error: BaseException | None = None
-        self._extends = False
         self._connection: _Connection | None = None
         self._stopping = asyncio.Event()
-        self._stop_until: float | None = None
         self._done = asyncio.Event()
         # Set, and soon cleared, when something changed for those who wait: what is in the
         # queue; what is to be sent; what is due.
@@ -169,7 +143,7 @@ class Subscriber:
             for task in (done, *workers):
                 task.cancel()
             await asyncio.gather(done, handled, return_exceptions=True)
-            await asyncio.wait(self._tasks, timeout=self._options.close_timeout + _SLACK)
+            await asyncio.wait(self._tasks, timeout=self._options.close_timeout + SLACK)
         return stats
 
     async def set_credit(self, records: int, bytes_: int) -> None:
@@ -182,15 +156,9 @@ class Subscriber:
         """Begins to close and returns at once; for `loop.add_signal_handler`."""
         if self._done.is_set():
             return
-        until = time.monotonic() + grace
         first = not self._stopping.is_set()
-        self._stop_until = until if first else min(until, self._stop_until or until)
         self._stopping.set()
-        if first:
-            # First the credit, so that nothing comes in place of what is given back.
-            self._core.ledger.credit(0, 0)
-            self._inbox.give_back()
-            self._core.ledger.drain()
+        self._begin_close(time.monotonic() + grace, first=first)
         self._to_watch.set()
 
     async def close(self, grace: float = 0.0) -> Stats:
@@ -207,7 +175,7 @@ class Subscriber:
             return self.stats()
         self.stop(grace)
         await self._tell()
-        limit = grace + self._options.open_timeout + self._options.close_timeout + _SLACK
+        limit = self._limit(grace)
         _, late = await asyncio.wait(self._tasks, timeout=limit)
         for task in late:
             task.cancel()
@@ -216,23 +184,9 @@ class Subscriber:
         self._raise()
         return self.stats()
 
-    def stats(self) -> Stats:
-        """The counts so far."""
-        return self._core.counters.snapshot()
-
-    @property
-    def subscriber_id(self) -> str:
-        """The subscriber's name, given or made by the gateway."""
-        return self._core.subscriber_id
-
-    @property
-    def session(self) -> str:
-        """Name of the latest stream, as the gateway's logs have it."""
-        return self._core.session
-
     # What the program takes.
 
-    async def _take(self, take: Callable[[], _Taken | None]) -> _Taken | None:
+    async def _take(self, take: Callable[[], Taken | None]) -> Taken | None:
         """Waits for what `take` returns; None at the end."""
         async with self._arrived:
             while not self._is_over():
@@ -246,12 +200,6 @@ class Subscriber:
                         return taken
                 await self._arrived.wait()
         return None
-
-    def _raise(self) -> None:
-        """Raises what ended the subscriber, once."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     def _is_over(self) -> bool:
         return self._stopping.is_set() or self._done.is_set()
@@ -293,12 +241,11 @@ class Subscriber:
 
     async def _stream(self) -> tuple[OpenStream | None, How, GatewayError | None]:
         """Runs one stream from connecting to its end."""
-        async with channel.connect_aio(self._address, self._options) as to_gateway:
+        async with channel.connect_aio(self._core.gateways.target, self._options) as to_gateway:
             call: _Call = GatewayServiceStub(to_gateway).Subscribe(
                 metadata=channel.metadata(self._options)
             )
-            watch = Watch(self._options, self._core.ledger, time.monotonic())
-            connection = _Connection(call, watch)
+            connection = _Connection(call, self._new_watch())
             self._connection = connection
             self._to_watch.set()
             writer = asyncio.create_task(self._write(connection), name="ackgate-writer")
@@ -319,22 +266,12 @@ class Subscriber:
                 call.cancel()
                 writer.cancel()
                 await asyncio.gather(writer, return_exceptions=True)
-            return (
-                connection.stream,
-                *self._core.how(
-                    connection.stream, connection.failure or error, closing=self._stopping.is_set()
-                ),
-            )
+            return self._how(connection, error, closing=self._stopping.is_set())
 
     async def _receive(self, connection: _Connection, message: SubscribeResponse) -> None:
-        now = time.monotonic()
-        connection.watch.heard(now)
+        connection.watch.heard(time.monotonic())
         if connection.stream is None:
-            stream = self._core.opened(message, now)
-            connection.watch.opened(stream, now)
-            connection.stream = stream
-            if self._stopping.is_set():
-                self._core.ledger.drain()
+            self._opened(connection, message, closing=self._stopping.is_set())
             self._to_send.set()
             self._to_watch.set()
             await self._tell()
@@ -373,6 +310,8 @@ class Subscriber:
             stream = connection.stream
             readiness = stream.readiness() if stream is not None else Readiness.EMPTY
             if stream is None or readiness is Readiness.EMPTY:
+                if self._core.ledger.is_confirming:
+                    self._to_watch.set()
                 await self._to_send.wait()
                 self._to_send.clear()
                 continue
@@ -424,27 +363,8 @@ class Subscriber:
             if self._stopping.is_set() and not told:
                 told = True
                 await self._tell()
-            due = self._tick(time.monotonic())
-
-    def _tick(self, now: float) -> float | None:
-        """Does what is due; returns when to look again."""
-        connection, ledger = self._connection, self._core.ledger
-        due: float | None = None
-        if self._stop_until is not None and not ledger.closing:
-            due = self._stop_until
-            if now >= due:
-                ledger.close()
-                due = None
-        if connection is None:
-            return due
-        if connection.stream is None and self._stopping.is_set():
-            connection.fail(None)
-            return due
-        at, failure = connection.watch.tick(now, extends=self._extends)
-        if failure is not None:
-            connection.fail(failure)
-            return due
-        return at if due is None else min(at, due)
+            closing = self._stopping.is_set()
+            due = self._due(self._connection, time.monotonic(), closing=closing)
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

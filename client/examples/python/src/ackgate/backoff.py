@@ -20,6 +20,8 @@ class Backoff:
     """Counts failures in a row and spaces them out."""
 
     failures: int = 0
+    addresses: int = 1
+    """Tried in turn: a round over all of them is one step."""
     random: random.Random = field(default_factory=random.Random)
 
     def after_success(self) -> float:
@@ -32,7 +34,7 @@ class Backoff:
         if useful:
             self.failures = 0
         # Beyond this many the longest wait is reached; no number grows for ever.
-        most = min(MOST, FIRST * 2 ** min(self.failures, 10))
+        most = min(MOST, FIRST * 2 ** min(self.failures // self.addresses, 10))
         self.failures += 1
         least = min(retry_after or 0.0, MOST_ASKED)
         # Jitter also above the least: all who were told the same would come at once.

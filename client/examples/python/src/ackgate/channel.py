@@ -1,48 +1,18 @@
-"""Channels: from an address and options to a connection, for threads and for asyncio."""
+"""Channels: from a target and options to a connection, for threads and for asyncio."""
 
 from __future__ import annotations
 
 import os
 import ssl
 from pathlib import Path
-from typing import NamedTuple
 
 import grpc
 import grpc.aio
 
-from ackgate.errors import OptionError
+from ackgate.addresses import Target
 from ackgate.options import SLACK, Options, Tls
 
 ChannelOptions = list[tuple[str, int | str]]
-
-
-class Target(NamedTuple):
-    """Where the gateway is, and how to know it."""
-
-    authority: str
-    """`HOST:PORT`."""
-    tls: Tls | None
-
-
-def target(address: str, tls: Tls | None) -> Target:
-    """Reads `https://HOST:PORT`, `http://HOST:PORT` or `HOST:PORT`.
-
-    The first uses TLS, with the system's roots unless there are others; the others do only
-    if there is a `tls`.
-    """
-    scheme, separator, rest = address.partition("://")
-    if not separator:
-        scheme, rest = "http", address
-    if scheme not in {"http", "https"}:
-        raise OptionError("address", f"{scheme}:// is neither http:// nor https://")
-    authority = rest.rstrip("/")
-    if not authority or "/" in authority or "@" in authority:
-        raise OptionError("address", f"{address!r} is not HOST:PORT")
-    if ":" not in authority.rpartition("]")[2]:
-        authority += ":443" if scheme == "https" else ":7654"
-    if scheme == "https" and tls is None:
-        tls = Tls()
-    return Target(authority, tls)
 
 
 def metadata(options: Options) -> tuple[tuple[str, str], ...]:
@@ -50,18 +20,16 @@ def metadata(options: Options) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {options.token}"),) if options.token else ()
 
 
-def connect(address: str, options: Options) -> grpc.Channel:
+def connect(to: Target, options: Options) -> grpc.Channel:
     """A channel for threads; nothing is sent before its first call."""
-    to = target(address, options.tls)
     arguments = _arguments(options, to)
     if to.tls is None:
         return grpc.insecure_channel(to.authority, options=arguments)
     return grpc.secure_channel(to.authority, _credentials(to.tls), options=arguments)
 
 
-def connect_aio(address: str, options: Options) -> grpc.aio.Channel:
+def connect_aio(to: Target, options: Options) -> grpc.aio.Channel:
     """A channel for asyncio; to be called within a running loop."""
-    to = target(address, options.tls)
     arguments = _arguments(options, to)
     if to.tls is None:
         return grpc.aio.insecure_channel(to.authority, options=arguments)

@@ -12,7 +12,13 @@ from ackgate.options import Options, Tls
 def parser(description: str) -> argparse.ArgumentParser:
     """A parser with the options of every program."""
     result = argparse.ArgumentParser(description=description)
-    result.add_argument("--address", default="127.0.0.1:7654", help="[default: %(default)s]")
+    result.add_argument(
+        "--address",
+        type=lambda text: text.split(","),
+        default=["127.0.0.1:7654"],
+        metavar="A[,B...]",
+        help="tried in turn [default: 127.0.0.1:7654]",
+    )
     result.add_argument("--subscription", default="orders", help="[default: %(default)s]")
     result.add_argument("--subscriber-id", default="", metavar="NAME")
     result.add_argument("--credit", type=int, default=64, metavar="N", help="[default: 64]")

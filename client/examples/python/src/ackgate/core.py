@@ -12,9 +12,10 @@ from enum import Enum
 
 from google.protobuf.message import Message
 
+from ackgate.addresses import Addresses, Gateways
 from ackgate.backoff import MOST, Backoff
 from ackgate.delivery import Batch
-from ackgate.errors import GatewayError, ProtocolError, StreamEnded
+from ackgate.errors import SUPERSEDED, GatewayError, ProtocolError, StreamEnded
 from ackgate.events import (
     Counters,
     Disconnected,
@@ -26,9 +27,10 @@ from ackgate.events import (
     ProblemKind,
     Received,
 )
+from ackgate.handshake import explained
 from ackgate.ledger import Ledger, Readiness
 from ackgate.messages import Messages, Outgoing, seconds
-from ackgate.options import Options
+from ackgate.options import Confirm, Options
 from ackgate.v1 import gateway_pb2, record_pb2
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
 
@@ -61,6 +63,8 @@ class OpenStream:
         self._messages = Messages(settings.max_verdicts)
         self.begun = now
         self.draining = False
+        # It drains because the gateway stops.
+        self.stops = False
         self.useful = False
         self.ack_deadline = seconds(settings.ack_deadline)
         # Longest silence; 0: the gateway promises no pings.
@@ -82,9 +86,11 @@ class OpenStream:
                     first, last = answer.first_offset, answer.last_offset
                     kind = ProblemKind.from_wire(answer.result)
                     counters.tell(Problem(topic, partition, first, last, kind, answer.detail))
+                ledger.settled(message.settled)
             case "drain":
                 self.draining = True
                 drain = message.drain
+                self.stops = drain.reason == gateway_pb2.DRAIN_REASON_GATEWAY_STOPS
                 counters.tell(Draining(_drain_reason(drain), seconds(drain.deadline)))
                 ledger.drain()
             case "lane_event":
@@ -104,7 +110,11 @@ class OpenStream:
         """What is to be sent now; empty if nothing is, or the stream is over."""
         if self.readiness() in {Readiness.EMPTY, Readiness.ENDED}:
             return []
-        return list(self._messages.build(self._core.ledger.take()))
+        messages = list(self._messages.build(self._core.ledger.take()))
+        for message in messages:
+            if message.watchers:
+                self._core.ledger.waiting(message.request.settle.sequence, message.watchers)
+        return messages
 
     def sent(self, outgoing: Outgoing) -> None:
         """It was handed to the transport."""
@@ -128,16 +138,22 @@ class Core:
     """A subscriber over all its streams."""
 
     def __init__(
-        self, subscription: str, options: Options, counters: Counters, ledger: Ledger
+        self,
+        gateways: Gateways,
+        subscription: str,
+        options: Options,
+        counters: Counters,
+        ledger: Ledger,
     ) -> None:
         """Begins without a stream."""
+        self.gateways = gateways
         self.options = options
         self.counters = counters
         self.ledger = ledger
         self.session = ""
         self.subscriber_id = options.subscriber_id
         self._subscription = subscription
-        self._backoff = Backoff()
+        self._backoff = Backoff(addresses=len(gateways))
         # What the next stream shows to go on after the latest; empty: it cannot.
         self._token = ""
 
@@ -158,6 +174,7 @@ class Core:
         opened = message.opened
         self.session, self.subscriber_id = opened.session, opened.subscriber_id
         self._token = opened.resume_token
+        self.gateways.opened()
         stream = OpenStream(self, opened, now)
         self.counters.add("streams", 1)
         kept = sum(answer.result == gateway_pb2.RESUME_RESULT_KEPT for answer in opened.resumed)
@@ -169,6 +186,10 @@ class Core:
         self, stream: OpenStream | None, error: GatewayError | None, *, closing: bool
     ) -> tuple[How, GatewayError | None]:
         """How a stream ended that there is no more to hear of. `closing`: it was wished for."""
+        if error is not None and stream is None:
+            error = explained(error, self.gateways.target)
+        if error is not None:
+            error.address = self.gateways.address
         if closing:
             # Before anything was open there is nobody to say goodbye to.
             return How.CLOSED, error if stream is not None else None
@@ -178,7 +199,9 @@ class Core:
             return How.DRAINED, None
         if stream is not None and self.options.until_drained:
             return How.CLOSED, None
-        return How.FAILED, StreamEnded()
+        ended = StreamEnded()
+        ended.address = self.gateways.address
+        return How.FAILED, ended
 
     def ended(
         self, stream: OpenStream | None, how: How, error: GatewayError | None, now: float
@@ -190,11 +213,17 @@ class Core:
             self._token = ""
         if stream is not None:
             self.ledger.end(broken=broken)
-        if how is How.CLOSED or (error is not None and not retryable):
+        if how is How.CLOSED or (error is not None and not self._goes_on(error)):
             self.ledger.end(broken=False)
             return Next(error=error)
         if how is How.DRAINED or error is None:
+            # An old connection is followed by a new one to the same gateway.
+            if stream is not None and stream.stops:
+                self.gateways.leave()
             return Next(delay=self._backoff.after_success())
+        # What is in hand is known only where it came from: there first.
+        if retryable and not (broken and stream is not None):
+            self.gateways.leave()
         useful = stream is not None and (stream.useful or now - stream.begun > MOST)
         limit = self.options.retries
         if not useful and limit is not None and self._backoff.failures >= limit:
@@ -204,14 +233,26 @@ class Core:
         self.counters.tell(Disconnected(error, delay))
         return Next(delay=delay)
 
+    def _goes_on(self, error: GatewayError) -> bool:
+        """Whether trying again can help, here or at another address."""
+        if error.retryable:
+            return True
+        return error.reason != SUPERSEDED and self.gateways.refused()
+
 
 def new_core(
-    subscription: str, options: Options, observer: Observer | None, wake: Callable[[], None]
+    addresses: Addresses,
+    subscription: str,
+    options: Options,
+    observer: Observer | None,
+    wake: Callable[[], None],
 ) -> Core:
     """A core with its ledger; `wake` is called when there may be something to send."""
+    gateways = Gateways(addresses, options.tls)
     counters = Counters(observer)
-    ledger = Ledger(counters, flush_records=options.flush_records, wake=wake)
-    return Core(subscription, options, counters, ledger)
+    durable = options.confirm is Confirm.DURABLE
+    ledger = Ledger(counters, flush_records=options.flush_records, durable=durable, wake=wake)
+    return Core(gateways, subscription, options, counters, ledger)
 
 
 def _drain_reason(drain: gateway_pb2.Drain) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from ackgate.durable import Durable, NotDurable
 from ackgate.errors import Fail, Reject, Release
 from ackgate.events import Outcome
 from ackgate.ledger import ACK, RELEASE, Answer, Ledger, Phase
 from ackgate.runs import LaneName, Run, joined
+from ackgate.trace import TraceContext, of_record
 from ackgate.v1 import record_pb2
 
 HANDLER = "handler"
@@ -25,7 +27,17 @@ class Batch:
     the whole is for those that have none.
     """
 
-    __slots__ = ("_answered", "_ledger", "_numbers", "_runs", "lane", "name", "session", "wire")
+    __slots__ = (
+        "_answered",
+        "_ledger",
+        "_numbers",
+        "_runs",
+        "_traces",
+        "lane",
+        "name",
+        "session",
+        "wire",
+    )
 
     def __init__(self, ledger: Ledger, session: int, wire: record_pb2.Batch) -> None:
         """Takes a batch as it came; it must have a record."""
@@ -40,6 +52,11 @@ class Batch:
         for run in wire.redeliveries:
             for offset in range(run.first_offset, run.last_offset + 1):
                 self._numbers[offset] = (run.attempt, run.delivery)
+        # Few records have one, and usually none.
+        self._traces = {
+            trace.offset: TraceContext.parse(trace.traceparent, trace.tracestate)
+            for trace in wire.traces
+        }
         self._runs = self._as_runs(wire)
 
     def _as_runs(self, wire: record_pb2.Batch) -> list[Run]:
@@ -127,6 +144,10 @@ class Batch:
         self.session = self._ledger.session
         return bool(self._runs)
 
+    def _trace(self, offset: int) -> TraceContext | None:
+        """The gateway's own span of a delivery, if there is one."""
+        return self._traces.get(offset)
+
     def _left(self) -> list[Run]:
         if not self._answered:
             return self._runs
@@ -145,6 +166,10 @@ class Batch:
     def _answer_one(self, run: Run, answer: Answer) -> None:
         self._answered.add(run.first)
         self._ledger.answer(run, answer)
+
+    def _answer_durably(self, run: Run, answer: Answer) -> Durable:
+        self._answered.add(run.first)
+        return self._ledger.answer_durably(run, answer)
 
     def _extend_one(self, run: Run, by: float) -> None:
         self._ledger.extend(run, by)
@@ -223,9 +248,29 @@ class Delivery:
                 return value
         return None
 
+    @property
+    def trace_context(self) -> TraceContext | None:
+        """What work on the record continues: the gateway's span, if it traces the record.
+
+        Else what its producer wrote into its headers; None if that is nothing valid.
+        """
+        return of_record(self.headers, self._batch._trace(self.offset))
+
     def ack(self) -> None:
         """Says that the record is done."""
         self._answer(ACK)
+
+    def ack_durably(self) -> Durable:
+        """The same; what is returned ends once the verdict survives the loss of the gateway.
+
+        Needs `Options(confirm=Confirm.DURABLE)`. The verdict is given at once, whether it is
+        waited for or not.
+        """
+        return self._answer_durably(ACK)
+
+    def reject_durably(self, code: str, reason: str = "") -> Durable:
+        """As `reject` and `ack_durably`: also its dead letter is safe then."""
+        return self._answer_durably(Answer(Outcome.REJECTED, code, reason))
 
     def reject(self, code: str, reason: str = "") -> None:
         """Refuses the record for good: it becomes a dead letter now.
@@ -287,6 +332,14 @@ class Delivery:
             return
         self.answered = True
         self._batch._answer_one(self._run(), answer)
+
+    def _answer_durably(self, answer: Answer) -> Durable:
+        if self.answered:
+            durable = Durable()
+            durable.end(NotDurable("the record was answered before"))
+            return durable
+        self.answered = True
+        return self._batch._answer_durably(self._run(), answer)
 
 
 def in_seconds(time: float | timedelta | None) -> float | None:

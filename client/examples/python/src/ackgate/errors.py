@@ -24,6 +24,10 @@ _FINAL = frozenset(
 )
 
 
+SUPERSEDED = "SUPERSEDED"
+"""The gateway's reason for ending a stream whose place another one took."""
+
+
 class AckgateError(Exception):
     """Anything that this package raises."""
 
@@ -55,12 +59,14 @@ class GatewayError(AckgateError):
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+        self.address = ""
+        """Of the gateway, as it was given; empty if it is not known."""
 
     @property
     def retryable(self) -> bool:
         """Whether the same call can succeed later without anybody changing anything."""
         # Another stream of this name took its place: the two would take turns.
-        return self.code not in _FINAL and self.reason != "SUPERSEDED"
+        return self.code not in _FINAL and self.reason != SUPERSEDED
 
     @classmethod
     def from_rpc(cls, error: grpc.RpcError) -> GatewayError:
@@ -73,6 +79,24 @@ class GatewayError(AckgateError):
             trailers = trailers()
         name = code.name if isinstance(code, grpc.StatusCode) else "UNKNOWN"
         return _detailed(name, message, trailers or ())
+
+
+class TlsError(GatewayError):
+    """TLS did not come about, and would not if it were tried again.
+
+    The gateway's certificate is of no trusted authority, for another name or out of its time,
+    the gateway did not take this side's certificate or wanted one, or what listens there does
+    not speak TLS. The message says which, and what to do.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Says what."""
+        super().__init__("UNAVAILABLE", what)
+
+    @property
+    def retryable(self) -> bool:
+        """Never: it would be so again."""
+        return False
 
 
 class StreamEnded(GatewayError):

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ackgate.durable import Durable, Waits, Watcher, not_asked, session_ended
 from ackgate.events import Counters, Outcome, Problem, ProblemKind
 from ackgate.resume import Fate, Fates, manifest
-from ackgate.runs import HeldRuns, LaneName, Run
+from ackgate.runs import HeldRuns, LaneName, Run, either_way
 from ackgate.v1 import gateway_pb2
 
 MANY_LANES = 10_000
@@ -48,6 +49,8 @@ class Gathered:
     """Seconds from now; the latest for each run."""
     credit: tuple[int, int] | None = None
     beat: bool = False
+    watchers: list[Watcher] = field(default_factory=list)
+    """Who waits for a verdict in it to be durable."""
     close: bool = False
     """Nothing follows: say goodbye."""
 
@@ -76,12 +79,21 @@ class Ledger:
     """Where the verdicts of a subscriber meet. All methods may be called from any thread."""
 
     def __init__(
-        self, counters: Counters, *, flush_records: int = 1_000, wake: Callable[[], None]
+        self,
+        counters: Counters,
+        *,
+        flush_records: int = 1_000,
+        durable: bool = False,
+        wake: Callable[[], None],
     ) -> None:
-        """Begins with nothing."""
+        """Begins with nothing. `durable`: durable confirmations are asked for."""
         self.counters = counters
         self._wake = wake
         self._flush_records = flush_records
+        self._durable = durable
+        self._waits = Waits()
+        # The goodbye does not wait for confirmations any longer.
+        self._hurried = False
         self._lock = threading.Lock()
         self._session = 0
         self._phase = Phase.OVER
@@ -98,28 +110,41 @@ class Ledger:
 
     # The program's side.
 
-    def answer(self, run: Run, answer: Answer) -> None:
+    def answer_durably(self, run: Run, answer: Answer) -> Durable:
+        """Takes the verdict on one record, and says when it is durable."""
+        if not self._durable:
+            self.answer(run, answer)
+            return not_asked()
+        durable = Durable()
+        self.answer(run, answer, durable)
+        return durable
+
+    def answer(self, run: Run, answer: Answer, durable: Durable | None = None) -> None:
         """Takes a verdict. What of `run` is not in hand any more is a problem `lost`."""
         with self._lock:
             run = self._now(run)
-            if self._closing:
-                self.counters.add("stale_answers", run.size)
-                return
-            parts = self._held.take(run)
+            is_late = self._closing
+            parts = [] if is_late else self._held.take(run)
             if answer is ACK:
                 for part in parts:
                     self._push_ack(part)
             else:
                 self._push_answers(parts, answer)
+            if durable is not None and parts:
+                self._gathered.watchers.append(Watcher(run, durable))
             before = self._pending
             taken = sum(part.size for part in parts)
             self._pending += taken
             wake = (before == 0 and taken > 0) or (before < self._flush_records <= self._pending)
             wake = wake or (self._draining and not len(self._held))
             name = self._lanes.get(run.lane)
-        if taken < run.size:
+        if durable is not None and not parts:
+            durable.end(session_ended())
+        if is_late:
+            self.counters.add("stale_answers", run.size)
+        elif taken < run.size:
             self._too_late(run, run.size - taken, name)
-        if wake:
+        if wake and not is_late:
             self._wake()
 
     def extend(self, run: Run, by: float) -> None:
@@ -164,7 +189,34 @@ class Ledger:
             self._closing = True
         self._wake()
 
+    def hurry(self) -> None:
+        """Says goodbye also if the gateway has not confirmed everything."""
+        with self._lock:
+            self._hurried = True
+        self._wake()
+
     # The stream's side.
+
+    @property
+    def is_confirming(self) -> bool:
+        """Whether only confirmations are waited for before the goodbye."""
+        with self._lock:
+            return self._is_leaving() and not self._may_close()
+
+    def waiting(self, sequence: int, watchers: list[Watcher]) -> None:
+        """A message with this number is about to be sent, and these wait for its answer."""
+        with self._lock:
+            self._waits.sent(sequence, watchers)
+
+    def settled(self, wire: gateway_pb2.Settled) -> None:
+        """The gateway answers a message: ends the waits for it."""
+        with self._lock:
+            ended = self._waits.settled(wire)
+            wake = self._is_leaving()
+        for durable, error in ended:
+            durable.end(error)
+        if wake:
+            self._wake()
 
     def readiness(self, session: int) -> Readiness:
         """Whether there is something to send on the stream of this number."""
@@ -173,8 +225,7 @@ class Ledger:
                 return Readiness.ENDED
             gathered = self._gathered
             if (
-                self._closing
-                or (self._draining and not len(self._held))
+                (self._is_leaving() and self._may_close())
                 or self._pending >= self._flush_records
                 or gathered.credit is not None
                 or gathered.beat
@@ -188,9 +239,9 @@ class Ledger:
         with self._lock:
             self._pending = 0
             # Nothing counts after the goodbye, which releases what is still out.
-            self._closing = self._closing or (self._draining and not len(self._held))
+            self._closing = self._is_leaving()
             gathered, self._gathered = self._gathered, Gathered()
-            gathered.close = self._closing
+            gathered.close = self._closing and self._may_close(gathered)
             return gathered
 
     def begin(self, answers: Iterable[gateway_pb2.ResumeAnswer]) -> int:
@@ -199,10 +250,13 @@ class Ledger:
             self._session += 1
             self._phase = Phase.OPEN
             # The goodbye to a draining gateway was for its stream alone.
-            self._draining = self._closing = False
+            self._draining = self._closing = self._hurried = False
+            before = [watcher.durable for watcher in self._gathered.watchers]
             lost = self._keep(Fates(answers))
+            kept = {id(watcher.durable) for watcher in self._gathered.watchers}
             self._forget_lanes()
             session = self._session
+        _end(durable for durable in before if id(durable) not in kept)
         for run, name in lost:
             self._too_late(run, run.size, name)
         self._wake()
@@ -213,14 +267,17 @@ class Ledger:
         with self._lock:
             self._gathered.credit = None
             self._gathered.beat = False
+            over = self._waits.end()
             if broken and not self._closing:
                 self._phase = Phase.BROKEN
             else:
                 self._phase = Phase.OVER
+                over += [watcher.durable for watcher in self._gathered.watchers]
                 self._gathered = Gathered()
                 self._held = HeldRuns()
                 self.counters.add("stale_answers", self._pending)
                 self._pending = 0
+        _end(over)
         self._wake()
 
     def handed(self, runs: Iterable[Run], name: LaneName) -> None:
@@ -276,13 +333,20 @@ class Ledger:
 
     # Within the lock.
 
+    def _is_leaving(self) -> bool:
+        return self._closing or (self._draining and not len(self._held))
+
+    def _may_close(self, gathered: Gathered | None = None) -> bool:
+        gathered = gathered or self._gathered
+        return self._hurried or (not self._waits and not gathered.watchers)
+
     def _now(self, run: Run) -> Run:
         lane = self._renamed.get(run.lane)
         return run if lane is None else Run(lane, run.delivery, run.first, run.last)
 
     def _push_ack(self, run: Run) -> None:
         acks = self._gathered.acks
-        if acks and (longer := _joined(acks[-1], run)):
+        if acks and (longer := either_way(acks[-1], run)):
             acks[-1] = longer
         else:
             acks.append(run)
@@ -292,7 +356,7 @@ class Ledger:
         for run in parts:
             longer = None
             if answers and answers[-1][1] == answer:
-                longer = _joined(answers[-1][0], run)
+                longer = either_way(answers[-1][0], run)
             if longer:
                 answers[-1] = (longer, answer)
             else:
@@ -329,6 +393,9 @@ class Ledger:
         for run, by in before.extensions.items():
             for part in kept(run, answered=False):
                 self._gathered.extensions[part] = by
+        for run, durable in before.watchers:
+            for part in kept(run, answered=False):
+                self._gathered.watchers.append(Watcher(part, durable))
         gathered = self._gathered
         answered = [*gathered.acks, *(run for run, _ in gathered.answers)]
         self._pending = sum(run.size for run in answered)
@@ -352,12 +419,6 @@ class Ledger:
         self.counters.tell(problem)
 
 
-def _joined(before: Run, run: Run) -> Run | None:
-    """The run of both, if one follows the other without a gap."""
-    if before.lane != run.lane or before.delivery != run.delivery:
-        return None
-    if before.last + 1 == run.first:
-        return before.part(before.first, run.last)
-    if run.last + 1 == before.first:
-        return before.part(run.first, before.last)
-    return None
+def _end(durables: Iterable[Durable]) -> None:
+    for durable in durables:
+        durable.end(session_ended())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 
+from ackgate.durable import Durable, Watcher
 from ackgate.events import Counters, Outcome, Sent
 from ackgate.ledger import ACK, Answer, Gathered, Ledger
 from ackgate.runs import Run, joined
@@ -43,6 +44,8 @@ class Outgoing:
 
     request: SubscribeRequest
     verdicts: list[tuple[Run, Answer]]
+    watchers: list[Watcher] = field(default_factory=list)
+    """Who waits for its answer."""
 
     def count(self, ledger: Ledger, counters: Counters) -> None:
         """Tells of its verdicts once it is handed to the stream."""
@@ -73,7 +76,7 @@ class Messages:
             yield Outgoing(SubscribeRequest(credit=credit), [])
         yield from self._extensions(gathered.extensions)
         verdicts = [(run, ACK) for run in joined(gathered.acks)]
-        yield from self._settles(verdicts + gathered.answers)
+        yield from self._settles(verdicts + gathered.answers, gathered.watchers)
         if gathered.close:
             yield Outgoing(SubscribeRequest(close=gateway_pb2.Close()), [])
 
@@ -91,7 +94,10 @@ class Messages:
                         extension.last_offset = run.last
                 yield Outgoing(SubscribeRequest(extend=extend), [])
 
-    def _settles(self, verdicts: list[tuple[Run, Answer]]) -> Iterator[Outgoing]:
+    def _settles(
+        self, verdicts: list[tuple[Run, Answer]], watchers: list[Watcher]
+    ) -> Iterator[Outgoing]:
+        waiting = {(run.lane, run.delivery, run.first): durable for run, durable in watchers}
         settle, inside, size = gateway_pb2.Settle(), list[tuple[Run, Answer]](), 0
         for run, answer in verdicts:
             wire = verdict(run, answer)
@@ -100,15 +106,29 @@ class Messages:
             size += wire.ByteSize() + 4
             if len(inside) >= self._max or size >= MAX_BYTES:
                 settle.sequence = self._next()
-                yield Outgoing(SubscribeRequest(settle=settle), inside)
+                yield Outgoing(SubscribeRequest(settle=settle), inside, _watching(inside, waiting))
                 settle, inside, size = gateway_pb2.Settle(), [], 0
         if inside:
             settle.sequence = self._next()
-            yield Outgoing(SubscribeRequest(settle=settle), inside)
+            yield Outgoing(SubscribeRequest(settle=settle), inside, _watching(inside, waiting))
 
     def _next(self) -> int:
         self._sequence += 1
         return self._sequence
+
+
+def _watching(
+    verdicts: list[tuple[Run, Answer]], waiting: dict[tuple[int, int, int], Durable]
+) -> list[Watcher]:
+    """Those who wait for one of these verdicts."""
+    if not waiting:
+        return []
+    return [
+        Watcher(run.part(offset, offset), waiting[run.lane, run.delivery, offset])
+        for run, _ in verdicts
+        for offset in range(run.first, run.last + 1)
+        if (run.lane, run.delivery, offset) in waiting
+    ]
 
 
 def verdict(run: Run, answer: Answer) -> gateway_pb2.Verdict:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum
 from pathlib import Path
 
 from ackgate.errors import OptionError
 from ackgate.messages import duration
+from ackgate.shape import SubscriptionOptions
 from ackgate.v1 import gateway_pb2
 
 SLACK = 64 * 1024
@@ -50,13 +52,41 @@ class Tls:
         return cls(read(ca), read(certificate), read(key), server_name)
 
 
+class Confirm(Enum):
+    """Which answers to verdicts the gateway is asked for."""
+
+    PROBLEMS = gateway_pb2.CONFIRM_UNSPECIFIED
+    """Only of those that changed nothing."""
+    APPLIED = gateway_pb2.CONFIRM_APPLIED
+    """Of every message, once its verdicts are applied."""
+    DURABLE = gateway_pb2.CONFIRM_DURABLE
+    """Of every message, once what it did survives the loss of the gateway: for
+    `Delivery.ack_durably`. Each asks for a commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdHoc:
-    """A subscription that the gateway's configuration does not name, where it allows such."""
+    """A subscription that the gateway's configuration does not name, where it allows such.
+
+    Subscribers with the same cluster, group and set of topics share it, whatever the order.
+    """
 
     cluster: str
     topics: Sequence[str]
+    """1 to 100."""
     group: str
+    """1 to 255 characters."""
+
+    def __post_init__(self) -> None:
+        """Checks it."""
+        if not self.cluster:
+            raise OptionError("ad_hoc", "the cluster is missing")
+        if isinstance(self.topics, str) or not 1 <= len(self.topics) <= 100:
+            raise OptionError("ad_hoc", "1 to 100 topics")
+        if not all(self.topics):
+            raise OptionError("ad_hoc", "a topic has a name")
+        if not 1 <= len(self.group) <= 255:
+            raise OptionError("ad_hoc", "a group has 1 to 255 characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +111,10 @@ class Options:
     """The subscriber's own name, at most 256 bytes. Empty: the gateway makes one."""
     ad_hoc: AdHoc | None = None
     """In place of a named subscription."""
+    expect: SubscriptionOptions | None = None
+    """What the subscription is to be like."""
+    confirm: Confirm = Confirm.PROBLEMS
+    """Which answers to verdicts are wanted."""
     credit: int = 1_000
     """The most records that may be out at any time, 1 to 1,000,000."""
     credit_bytes: int = 32 << 20
@@ -145,6 +179,7 @@ class Options:
             resumable=self.resumable,
             until_drained=self.until_drained,
             filter=self.filter,
+            confirm=self.confirm.value,
         )
         if self.ack_deadline is not None:
             wire.ack_deadline.CopyFrom(duration(self.ack_deadline))
@@ -155,9 +190,13 @@ class Options:
             if self.batch.linger is not None:
                 wire.batch.linger.FromTimedelta(timedelta(seconds=self.batch.linger))
         if self.ad_hoc is not None:
+            wire.subscription = ""
             wire.ad_hoc.cluster = self.ad_hoc.cluster
             wire.ad_hoc.topics.extend(self.ad_hoc.topics)
             wire.ad_hoc.group = self.ad_hoc.group
+        if self.expect is not None:
+            asked = wire.ad_hoc.options if self.ad_hoc is not None else wire.expect
+            asked.CopyFrom(self.expect.wire())
         return wire
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import grpc
 
 from ackgate import channel
+from ackgate.addresses import Addresses, Target, listed, target
 from ackgate.errors import GatewayError, OptionError
+from ackgate.handshake import explained
 from ackgate.messages import duration
 from ackgate.options import Options
 from ackgate.v1 import publish_pb2
@@ -57,7 +59,7 @@ class Written:
 
 
 def publish(
-    address: str,
+    address: Addresses,
     records: Iterable[Outgoing],
     options: Options | None = None,
     *,
@@ -66,8 +68,9 @@ def publish(
 ) -> list[Written]:
     """Writes 1 to 10,000 records and returns what became of each, in their order.
 
-    `timeout` is in seconds, for each record. Raises `GatewayError` if the call itself did not
-    succeed: then nobody knows what was written.
+    `timeout` is in seconds, for each record. Of several addresses it is the first one that can
+    be reached. Raises `GatewayError` if the call itself did not succeed: then nobody knows what
+    was written.
     """
     request = publish_pb2.PublishBatchRequest()
     request.options.cluster = cluster
@@ -76,14 +79,25 @@ def publish(
     if not 1 <= len(request.records) <= MOST_RECORDS:
         raise OptionError("records", f"1 to {MOST_RECORDS}, not {len(request.records)}")
     options = options or Options()
-    with channel.connect(address, options) as to_gateway:
+    *others, last = (target(one, options.tls) for one in listed(address, options.tls))
+    to = next((one for one in others if _is_reached(one, options)), last)
+    with channel.connect(to, options) as to_gateway:
         try:
             response = GatewayServiceStub(to_gateway).PublishBatch(
                 request, timeout=timeout + _SLACK, metadata=channel.metadata(options)
             )
         except grpc.RpcError as error:
-            raise GatewayError.from_rpc(error) from error
+            raise explained(GatewayError.from_rpc(error), to) from error
     return [_written(result) for result in response.results]
+
+
+def _is_reached(to: Target, options: Options) -> bool:
+    with channel.connect(to, options) as to_gateway:
+        try:
+            grpc.channel_ready_future(to_gateway).result(options.open_timeout)
+        except grpc.FutureTimeoutError:
+            return False
+    return True
 
 
 def _written(result: publish_pb2.PublishResult) -> Written:

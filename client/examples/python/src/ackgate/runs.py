@@ -57,6 +57,17 @@ def joined(runs: Iterable[Run]) -> list[Run]:
     return result
 
 
+def either_way(before: Run, run: Run) -> Run | None:
+    """The run of both, if one follows the other without a gap."""
+    if before.lane != run.lane or before.delivery != run.delivery:
+        return None
+    if before.last + 1 == run.first:
+        return before.part(before.first, run.last)
+    if run.last + 1 == before.first:
+        return before.part(run.first, before.last)
+    return None
+
+
 class HeldRuns:
     """Runs by lane and delivery number; neighbours are one."""
 

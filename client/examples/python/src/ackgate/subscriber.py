@@ -13,28 +13,19 @@ import time
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import TracebackType
-from typing import TypeVar
 
 import grpc
 
 from ackgate import channel
-from ackgate.core import Core, How, OpenStream, new_core
+from ackgate.core import How, OpenStream
 from ackgate.delivery import Batch, Delivery
 from ackgate.errors import AckgateError, GatewayError, NotClosed
-from ackgate.events import Observer, Stats
-from ackgate.inbox import Inbox
+from ackgate.events import Stats
 from ackgate.ledger import Phase, Readiness
-from ackgate.options import Options
+from ackgate.shell import GRACE, Connection, Shell, Taken
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
 from ackgate.v1.gateway_pb2_grpc import GatewayServiceStub
 from ackgate.watch import Watch
-
-GRACE = 10.0
-"""How long handlers may take to finish once the end is wished for, in seconds."""
-
-_SLACK = 5.0
-
-_Taken = TypeVar("_Taken", Batch, Delivery)
 
 
 class _State(Enum):
@@ -44,26 +35,22 @@ class _State(Enum):
     DONE = 3
 
 
-class _Connection:
+class _Connection(Connection):
     """One call, as the threads share it."""
 
     def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
         self.call: grpc.Call | None = None
-        self.stream: OpenStream | None = None
-        self.watch = watch
         # Set when there may be something to send.
         self.wake = threading.Event()
         self.over = False
-        self.failure: GatewayError | None = None
 
-    def fail(self, error: GatewayError | None) -> None:
-        """Ends the call from this side."""
-        self.failure = self.failure or error
+    def cancel(self) -> None:
         if self.call is not None:
             self.call.cancel()
 
 
-class Subscriber:
+class Subscriber(Shell):
     """A subscription: iterate over its deliveries, or over `batches`, or `run` a handler.
 
     Connects in the background, and anew after every error that trying again can help.
@@ -75,28 +62,13 @@ class Subscriber:
                 delivery.ack()
     """
 
-    def __init__(
-        self,
-        address: str,
-        subscription: str = "",
-        options: Options | None = None,
-        on_event: Observer | None = None,
-    ) -> None:
-        """Checks the options; connects when it is entered, iterated or run."""
-        self._options = options or Options()
-        self._address = address
-        channel.target(address, self._options.tls)
-        self._core: Core = new_core(subscription, self._options, on_event, self._wake)
+    def _prepare(self) -> None:
         self._mutex = threading.Condition()
         self._state = _State.NEW
-        self._inbox = Inbox(self._core.counters, self._options.credit)
-        self._error: BaseException | None = None
         self._working = 0
-        self._extends = False
         self._connection: _Connection | None = None
         # Safe to put into from a signal handler, unlike all that has a lock.
         self._signals: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        self._stop_until: float | None = None
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._main, name="ackgate-stream", daemon=True),
@@ -197,7 +169,7 @@ class Subscriber:
                 self._state = _State.DONE
                 return self.stats()
         self.stop(grace)
-        limit = grace + self._options.open_timeout + self._options.close_timeout + _SLACK
+        limit = self._limit(grace)
         end = time.monotonic() + limit
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -206,23 +178,9 @@ class Subscriber:
         self._raise()
         return self.stats()
 
-    def stats(self) -> Stats:
-        """The counts so far."""
-        return self._core.counters.snapshot()
-
-    @property
-    def subscriber_id(self) -> str:
-        """The subscriber's name, given or made by the gateway."""
-        return self._core.subscriber_id
-
-    @property
-    def session(self) -> str:
-        """Name of the latest stream, as the gateway's logs have it."""
-        return self._core.session
-
     # What the program takes.
 
-    def _take(self, take: Callable[[], _Taken | None]) -> _Taken | None:
+    def _take(self, take: Callable[[], Taken | None]) -> Taken | None:
         """Waits for what `take` returns; None at the end."""
         with self._mutex:
             while self._state is _State.RUNNING:
@@ -236,12 +194,6 @@ class Subscriber:
                         return taken
                 self._mutex.wait()
         return None
-
-    def _raise(self) -> None:
-        """Raises what ended the subscriber, once."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     def _work(self, handler: Callable[[Delivery], object]) -> None:
         try:
@@ -282,9 +234,8 @@ class Subscriber:
 
     def _stream(self) -> tuple[OpenStream | None, How, GatewayError | None]:
         """Runs one stream from connecting to its end."""
-        to_gateway = channel.connect(self._address, self._options)
-        watch = Watch(self._options, self._core.ledger, time.monotonic())
-        connection = _Connection(watch)
+        to_gateway = channel.connect(self._core.gateways.target, self._options)
+        connection = _Connection(self._new_watch())
         try:
             call = GatewayServiceStub(to_gateway).Subscribe(
                 self._requests(connection), metadata=channel.metadata(self._options)
@@ -297,13 +248,10 @@ class Subscriber:
                 for message in call:
                     self._receive(connection, message)
             except grpc.RpcError as raised:
-                error = connection.failure or GatewayError.from_rpc(raised)
+                error = GatewayError.from_rpc(raised)
             except GatewayError as raised:
                 error = raised
-            return (
-                connection.stream,
-                *self._core.how(connection.stream, error, closing=self._stopping.is_set()),
-            )
+            return self._how(connection, error, closing=self._stopping.is_set())
         finally:
             self._connection = None
             connection.over = True
@@ -312,14 +260,9 @@ class Subscriber:
             to_gateway.close()
 
     def _receive(self, connection: _Connection, message: SubscribeResponse) -> None:
-        now = time.monotonic()
-        connection.watch.heard(now)
+        connection.watch.heard(time.monotonic())
         if connection.stream is None:
-            stream = self._core.opened(message, now)
-            connection.watch.opened(stream, now)
-            connection.stream = stream
-            if self._stopping.is_set():
-                self._core.ledger.drain()
+            self._opened(connection, message, closing=self._stopping.is_set())
             with self._mutex:
                 self._mutex.notify_all()
             connection.wake.set()
@@ -353,6 +296,8 @@ class Subscriber:
                 until = now + self._options.flush_interval
             due = readiness is Readiness.SOON and until is not None and now >= until
             if stream is None or (readiness is not Readiness.NOW and not due):
+                if self._core.ledger.is_confirming:
+                    self._signals.put(None)
                 wait = until - now if until is not None else None
                 connection.wake.wait(wait)
                 connection.wake.clear()
@@ -387,27 +332,7 @@ class Subscriber:
             now = time.monotonic()
             if grace is not None:
                 self._begin_stop(now + grace)
-            due = self._tick(now)
-
-    def _tick(self, now: float) -> float | None:
-        """Does what is due; returns when to look again."""
-        connection, ledger = self._connection, self._core.ledger
-        due: float | None = None
-        if self._stop_until is not None and not ledger.closing:
-            due = self._stop_until
-            if now >= due:
-                ledger.close()
-                due = None
-        if connection is None:
-            return due
-        if connection.stream is None and self._stopping.is_set():
-            connection.fail(None)
-            return due
-        at, failure = connection.watch.tick(now, extends=self._extends)
-        if failure is not None:
-            connection.fail(failure)
-            return due
-        return at if due is None else min(at, due)
+            due = self._due(self._connection, now, closing=self._stopping.is_set())
 
     def _begin_stop(self, until: float) -> None:
         """Takes no more records and gives back what was not begun."""
@@ -416,11 +341,6 @@ class Subscriber:
                 return
             first = self._state is _State.RUNNING
             self._state = _State.STOPPING
-            self._stop_until = until if first else min(until, self._stop_until or until)
             self._stopping.set()
-            if first:
-                # First the credit, so that nothing comes in place of what is given back.
-                self._core.ledger.credit(0, 0)
-                self._inbox.give_back()
-                self._core.ledger.drain()
+            self._begin_close(until, first=first)
             self._mutex.notify_all()

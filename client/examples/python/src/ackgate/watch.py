@@ -18,6 +18,7 @@ class Watch:
         self._stream: OpenStream | None = None
         self._open_until = now + options.open_timeout
         self._closing_until: float | None = None
+        self._confirmed_until: float | None = None
         self._heard = now
         self._next_beat = 0.0
         self._next_extension = 0.0
@@ -49,6 +50,7 @@ class Watch:
             late = NotOpened(options.open_timeout) if now >= self._open_until else None
             return self._open_until, late
         times = [now + 60.0]
+        times += self._confirming(now)
         if self._closing_until is not None:
             times.append(self._closing_until)
         if stream.silence:
@@ -66,3 +68,14 @@ class Watch:
                 self._ledger.extend_held(stream.ack_deadline)
             times.append(self._next_extension)
         return min(times), None
+
+    def _confirming(self, now: float) -> list[float]:
+        """The goodbye waits for durable confirmations, but not for ever."""
+        if not self._ledger.is_confirming:
+            return []
+        if self._confirmed_until is None:
+            self._confirmed_until = now + self._options.close_timeout
+        if now < self._confirmed_until:
+            return [self._confirmed_until]
+        self._ledger.hurry()
+        return []

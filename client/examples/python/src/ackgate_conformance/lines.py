@@ -107,6 +107,7 @@ class Lines:
             value_bytes=len(value or b""),
             headers=[[name, _text(of)] for name, of in delivery.headers],
             timestamp_ms=delivery.timestamp_ms,
+            traceparent=context.traceparent if (context := delivery.trace_context) else None,
         )
 
     def batch(self, batch: Batch) -> None:

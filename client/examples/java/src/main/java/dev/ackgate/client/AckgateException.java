@@ -10,18 +10,19 @@ import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
 
 /** Why a stream could not be opened, or why it ended for good. */
-public final class AckgateException extends RuntimeException {
+public sealed class AckgateException extends RuntimeException permits TlsException {
   private static final long serialVersionUID = 1;
 
   /** Longest wait that a gateway can ask for. */
   private static final Duration MAX_RETRY_AFTER = Duration.ofMinutes(1);
 
   /** The gateway's reason for ending a stream whose place another one took. */
-  private static final String SUPERSEDED = "SUPERSEDED";
+  static final String SUPERSEDED = "SUPERSEDED";
 
   private final Status.Code code;
   private final String reason;
   private final Duration retryAfter;
+  private volatile String address = "";
 
   AckgateException(Status.Code code, String reason, String message, Duration retryAfter, Throwable cause) {
     super(message, cause);
@@ -107,6 +108,17 @@ public final class AckgateException extends RuntimeException {
   /** Returns the least time to wait before another try, at most a minute; zero: not given. */
   public Duration retryAfter() {
     return retryAfter;
+  }
+
+  /** Returns the gateway's address, as it was given; empty if it is not known. */
+  public String address() {
+    return address;
+  }
+
+  /** Says where it was. */
+  AckgateException at(String gateway) {
+    address = gateway;
+    return this;
   }
 
   /**

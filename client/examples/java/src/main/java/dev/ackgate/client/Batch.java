@@ -4,7 +4,9 @@ import dev.ackgate.v1.Redelivery;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Records of one partition, in offset order, that came in one message. Answer all that is left of it
@@ -25,6 +27,12 @@ public final class Batch {
     List<Redelivery> again = new ArrayList<>(wire.getRedeliveriesList());
     again.sort(Comparator.comparingLong(Redelivery::getFirstOffset));
     List<Delivery> deliveries = new ArrayList<>(wire.getRecordsCount());
+    Map<Long, TraceContext> traces = new HashMap<>();
+    wire.getTracesList()
+        .forEach(
+            trace ->
+                TraceContext.parse(trace.getTraceparent(), trace.getTracestate())
+                    .ifPresent(context -> traces.put(trace.getOffset(), context)));
     int at = 0;
     for (var record : wire.getRecordsList()) {
       long offset = record.getOffset();
@@ -34,7 +42,7 @@ public final class Batch {
       boolean isAgain = at < again.size() && again.get(at).getFirstOffset() <= offset;
       int attempt = isAgain ? again.get(at).getAttempt() : 1;
       int delivery = isAgain ? again.get(at).getDelivery() : 1;
-      deliveries.add(new Delivery(settler, lane, record, attempt, delivery));
+      deliveries.add(new Delivery(settler, lane, record, attempt, delivery, traces.get(offset)));
     }
     return new Batch(settler, deliveries);
   }

@@ -26,15 +26,22 @@ final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
+  private final String address;
   private final String target;
   private final ChannelCredentials credentials;
   private final String serverName;
   private final Path tokenFile;
+  private final boolean isSecure;
+  private final boolean hasCertificate;
 
-  private Connection(String target, ChannelCredentials credentials, String serverName, Path tokenFile) {
+  private Connection(
+      String address, String target, ChannelCredentials credentials, Tls tls, boolean isSecure, Path tokenFile) {
+    this.address = address;
+    this.isSecure = isSecure;
+    this.hasCertificate = tls.certificateFile() != null;
     this.target = target;
     this.credentials = credentials;
-    this.serverName = serverName;
+    this.serverName = isSecure ? tls.serverName() : null;
     this.tokenFile = tokenFile;
   }
 
@@ -62,7 +69,25 @@ final class Connection {
       token(tokenFile);
     }
     ChannelCredentials credentials = secure ? credentials(tls) : InsecureChannelCredentials.create();
-    return new Connection("dns:///" + uri.getHost() + ":" + port, credentials, secure ? tls.serverName() : null, tokenFile);
+    return new Connection(address, "dns:///" + uri.getHost() + ":" + port, credentials, tls, secure, tokenFile);
+  }
+
+  /** Where the gateway is, as it was given. */
+  String address() {
+    return address;
+  }
+
+  /** {@code HOST:PORT}. */
+  String authority() {
+    return target.substring("dns:///".length());
+  }
+
+  boolean isSecure() {
+    return isSecure;
+  }
+
+  boolean hasCertificate() {
+    return hasCertificate;
   }
 
   private static ChannelCredentials credentials(Tls tls) {

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
@@ -20,7 +21,11 @@ public final class Delivery {
   private final Record record;
   private final AtomicBoolean answered = new AtomicBoolean();
 
-  Delivery(Settler settler, Lane lane, Record record, int attempt, int delivery) {
+  /** The gateway's own span of it; null if there is none. */
+  private final TraceContext trace;
+
+  Delivery(Settler settler, Lane lane, Record record, int attempt, int delivery, TraceContext trace) {
+    this.trace = trace;
     this.settler = settler;
     this.record = record;
     this.run = new Run(new Run.HandOver(lane, delivery, attempt), record.getOffset(), record.getOffset());
@@ -29,6 +34,20 @@ public final class Delivery {
   /** Says that the record is done. */
   public void ack() {
     answer(Verdict.ACKED);
+  }
+
+  /**
+   * As {@link #ack}; what it returns is done once the verdict survives the loss of the gateway, or
+   * fails with a {@link NotDurableException}. Needs {@link Confirm#DURABLE}. The verdict is given at
+   * once, whether it is waited for or not.
+   */
+  public CompletableFuture<Void> ackDurably() {
+    return answerDurably(Verdict.ACKED);
+  }
+
+  /** As {@link #reject} and {@link #ackDurably}: also its dead letter is safe then. */
+  public CompletableFuture<Void> rejectDurably(String code, String reason) {
+    return answerDurably(Verdict.rejected(code, reason));
   }
 
   /** Refuses the record for good: it becomes a dead letter now. */
@@ -57,6 +76,10 @@ public final class Delivery {
    */
   public void extend(Duration by) {
     settler.extend(List.of(run), by);
+  }
+
+  private CompletableFuture<Void> answerDurably(Verdict verdict) {
+    return claim() ? settler.answerDurably(run, verdict) : Settler.over("the record was answered before");
   }
 
   void answer(Verdict verdict) {
@@ -129,6 +152,14 @@ public final class Delivery {
       }
     }
     return Optional.empty();
+  }
+
+  /**
+   * Returns what work on the record continues: the gateway's span, if it traces the record, else what
+   * its producer wrote into its headers; empty if that is nothing valid.
+   */
+  public Optional<TraceContext> traceContext() {
+    return trace != null ? Optional.of(trace) : TraceContext.of(headers());
   }
 
   private static Header header(dev.ackgate.v1.Header wire) {

@@ -12,7 +12,12 @@ final class Gathering {
   record Answered(Run run, Verdict verdict) {}
 
   /** What the writer takes at once; close: nothing follows, say goodbye. */
-  record Taken(List<Answered> answers, Map<Duration, List<Run>> extensions, long[] credit, boolean close) {}
+  record Taken(
+      List<Answered> answers,
+      List<Waits.Watcher> watchers,
+      Map<Duration, List<Run>> extensions,
+      long[] credit,
+      boolean close) {}
 
   private record Extended(Lane lane, long first) {}
 
@@ -23,6 +28,9 @@ final class Gathering {
 
   /** The latest of each run. */
   private Map<Extended, Extension> extensions = new HashMap<>();
+
+  /** Who waits for one of them to be durable. */
+  private List<Waits.Watcher> watchers = new ArrayList<>();
 
   private long[] credit;
 
@@ -49,6 +57,14 @@ final class Gathering {
     }
   }
 
+  void watch(Waits.Watcher watcher) {
+    watchers.add(watcher);
+  }
+
+  boolean isWatched() {
+    return !watchers.isEmpty();
+  }
+
   void extend(Run run, Duration by) {
     extensions.merge(
         new Extended(run.lane(), run.first()),
@@ -71,14 +87,16 @@ final class Gathering {
             byDuration
                 .computeIfAbsent(extension.by, key -> new ArrayList<>())
                 .add(new Run(new Run.HandOver(at.lane, 0, 0), at.first, extension.last)));
-    Taken taken = new Taken(answers, byDuration, credit, close);
+    Taken taken = new Taken(answers, watchers, byDuration, credit, close);
+    watchers = new ArrayList<>();
     drop();
     credit = null;
     return taken;
   }
 
   /** Takes back what did not get out. */
-  void restore(List<Answered> unsent) {
+  void restore(List<Answered> unsent, List<Waits.Watcher> waiting) {
+    watchers.addAll(waiting);
     List<Answered> all = new ArrayList<>(unsent);
     all.addAll(answers);
     answers = all;
@@ -98,6 +116,23 @@ final class Gathering {
       fates.of(answered.run, tooLate).forEach(part -> add(part, answered.verdict));
     }
     extensions.keySet().removeIf(at -> !fates.ids.containsKey(at.lane));
+  }
+
+  /** Lets those go on waiting whose verdict is still to be sent. Returns the others. */
+  List<Waits.Over> keepWatchers() {
+    Held unsent = new Held();
+    answers.forEach(answered -> unsent.insert(answered.run));
+    List<Waits.Over> over = new ArrayList<>();
+    List<Waits.Watcher> all = watchers;
+    watchers = new ArrayList<>();
+    for (Waits.Watcher watcher : all) {
+      if (unsent.has(watcher.run())) {
+        watchers.add(watcher);
+      } else {
+        over.add(new Waits.Over(watcher.durable(), NotDurableException.sessionEnded()));
+      }
+    }
+    return over;
   }
 
   /** Forgets verdicts and extensions. Returns on how many records the verdicts were. */

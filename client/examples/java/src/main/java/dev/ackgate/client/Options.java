@@ -6,14 +6,18 @@ import dev.ackgate.v1.Open;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.function.Consumer;
 
 /** Describes a {@link Subscriber}; made by {@link Subscriber#builder}. */
 public final class Options {
   private static final long GIB = 1L << 30;
 
-  final String address;
+  final List<String> addresses;
   final String subscription;
+  private AdHoc adHoc;
+  private SubscriptionOptions expect;
+  Confirm confirm = Confirm.PROBLEMS;
   Tls tls = Tls.DEFAULT;
   Path tokenFile;
   String subscriberId = "";
@@ -35,9 +39,29 @@ public final class Options {
   int maxRetries = Integer.MAX_VALUE;
   Consumer<Event> listener = event -> {};
 
-  Options(String address, String subscription) {
-    this.address = address;
+  /** What a subscription without a name is. */
+  private record AdHoc(String cluster, List<String> topics, String group) {}
+
+  Options(List<String> addresses, String subscription) {
+    this.addresses = List.copyOf(addresses);
     this.subscription = subscription;
+  }
+
+  Options(List<String> addresses, String cluster, List<String> topics, String group) {
+    this(addresses, "");
+    this.adHoc = new AdHoc(cluster, List.copyOf(topics), group);
+  }
+
+  /** Sets what the subscription is to be like. */
+  public Options expect(SubscriptionOptions options) {
+    this.expect = options;
+    return this;
+  }
+
+  /** Sets which answers to verdicts are wanted; by default {@link Confirm#PROBLEMS}. */
+  public Options confirm(Confirm confirm) {
+    this.confirm = confirm;
+    return this;
   }
 
   /** Sets how the connection is secured; with anything given, also a bare {@code HOST:PORT} is. */
@@ -155,7 +179,14 @@ public final class Options {
    * @throws InterruptedException the thread was interrupted; nothing is open then
    */
   public Subscriber open() throws InterruptedException {
-    check(!subscription.isEmpty(), "subscription: must not be empty");
+    if (adHoc == null) {
+      check(!subscription.isEmpty(), "subscription: must not be empty");
+    } else {
+      check(!adHoc.cluster.isEmpty(), "adHoc: the cluster is missing");
+      check(!adHoc.topics.isEmpty() && adHoc.topics.size() <= 100, "adHoc: 1 to 100 topics");
+      check(adHoc.topics.stream().noneMatch(String::isEmpty), "adHoc: a topic has a name");
+      check(!adHoc.group.isEmpty() && adHoc.group.length() <= 255, "adHoc: a group has 1 to 255 characters");
+    }
     check(
         subscriberId.getBytes(StandardCharsets.UTF_8).length <= 256
             && subscriberId.codePoints().noneMatch(Character::isISOControl),
@@ -177,14 +208,14 @@ public final class Options {
         !firstBackoff.isNegative() && within(firstBackoff, Duration.ZERO, maxBackoff),
         "backoff: the first delay must not be above the longest");
     check(maxRetries >= 0, "maxRetries: not below 0");
-    return Subscriber.start(this, Connection.of(address, tls, tokenFile));
+    return Subscriber.start(this, new Gateways(addresses, tls, tokenFile));
   }
 
-  private static boolean within(Duration it, Duration least, Duration most) {
+  static boolean within(Duration it, Duration least, Duration most) {
     return it.compareTo(least) >= 0 && it.compareTo(most) <= 0;
   }
 
-  private static void check(boolean holds, String problem) {
+  static void check(boolean holds, String problem) {
     if (!holds) {
       throw AckgateException.invalid(problem);
     }
@@ -200,7 +231,16 @@ public final class Options {
             .setMaxMessageBytes(maxMessageBytes)
             .setResumable(resumable)
             .setUntilDrained(untilDrained)
-            .setFilter(filter);
+            .setFilter(filter)
+            .setConfirm(confirm.wire);
+    if (adHoc != null) {
+      open.getAdHocBuilder().setCluster(adHoc.cluster).addAllTopics(adHoc.topics).setGroup(adHoc.group);
+    }
+    if (adHoc != null && expect != null) {
+      open.getAdHocBuilder().setOptions(expect.wire());
+    } else if (expect != null) {
+      open.setExpect(expect.wire());
+    }
     if (ackDeadline != null) {
       open.setAckDeadline(Verdict.wire(ackDeadline));
     }

@@ -2,6 +2,7 @@ package dev.ackgate.client;
 
 import com.google.protobuf.Duration;
 import dev.ackgate.v1.Drain;
+import dev.ackgate.v1.DrainReason;
 import dev.ackgate.v1.GatewayServiceGrpc;
 import dev.ackgate.v1.Opened;
 import dev.ackgate.v1.Settings;
@@ -35,8 +36,10 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
    * @param error null after a goodbye, or if nothing is left for the subscriber
    * @param drained the gateway asked for it, and everything was answered
    * @param useful records came, or it lasted
+   * @param opened there was a stream
+   * @param stops it drained because the gateway stops
    */
-  record End(AckgateException error, boolean drained, boolean useful) {}
+  record End(AckgateException error, boolean drained, boolean useful, boolean opened, boolean stops) {}
 
   private final Sessions sessions;
   private final Options options;
@@ -49,12 +52,16 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
   private volatile long lastHeard;
   private volatile boolean handling;
   private volatile boolean draining;
+  private volatile boolean stops;
   private volatile boolean useful;
 
   /** Until when the end is awaited after the goodbye. Both are the writing thread's. */
   private long closeBy;
 
   private boolean closing;
+
+  /** Until when durable confirmations are awaited before the goodbye; 0: they are not. */
+  private long confirmBy;
 
   /** Why this side ended it. Guarded by this. */
   private AckgateException own;
@@ -75,7 +82,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     try {
       channel = connection.connect(Math.toIntExact(options.maxMessageBytes + MESSAGE_SLACK));
     } catch (AckgateException e) {
-      return new End(e, false, false);
+      return new End(e.at(connection.address()), false, false, false, false);
     }
     try {
       GatewayServiceGrpc.newStub(channel).subscribe(this);
@@ -94,7 +101,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
       channel.awaitTermination(END_SECONDS, TimeUnit.SECONDS);
     }
     boolean lasted = System.nanoTime() - begun > options.maxBackoff.toNanos();
-    return end(useful || (settings != null && lasted));
+    return end(connection, useful || (settings != null && lasted));
   }
 
   private void awaitOpened() throws InterruptedException {
@@ -126,8 +133,17 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     long now = System.nanoTime();
     if (!closing && sessions.isClosing()) {
       closing = true;
-      closeBy = now + options.closeTimeout.toNanos();
+      // Before the goodbye so long for confirmations.
+      int times = options.confirm == Confirm.DURABLE ? 2 : 1;
+      closeBy = now + times * options.closeTimeout.toNanos();
       settler.close();
+    }
+    if (settler.isConfirming()) {
+      if (confirmBy == 0) {
+        confirmBy = now + options.closeTimeout.toNanos();
+      } else if (now - confirmBy > 0) {
+        settler.hurry();
+      }
     }
     long silence = 2 * nanos(settings.getPingInterval());
     if (closing && now - closeBy > 0) {
@@ -172,21 +188,24 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
     }
   }
 
-  private synchronized End end(boolean isUseful) {
-    if (own != null) {
-      return new End(own, false, isUseful);
-    }
-    if (failure != null) {
-      return new End(AckgateException.of(failure), false, isUseful);
+  private synchronized End end(Connection connection, boolean isUseful) {
+    boolean isOpen = settings != null;
+    AckgateException error = own;
+    if (error == null && failure != null) {
+      error = AckgateException.of(failure);
+      if (!isOpen) {
+        error = Handshake.explained(error, connection);
+      }
     }
     // With OK, and only so: an end without a status is an error.
-    if (sessions.isClosing() || (options.untilDrained && !draining)) {
-      return new End(null, false, isUseful);
+    boolean isEnd = sessions.isClosing() || (options.untilDrained && !draining);
+    if (error == null && !isEnd && !draining) {
+      error = new AckgateException(Status.Code.UNAVAILABLE, "the gateway ended the stream");
     }
-    if (draining) {
-      return new End(null, true, isUseful);
+    if (error != null && error != Sessions.CLOSED) {
+      error.at(connection.address());
     }
-    return new End(new AckgateException(Status.Code.UNAVAILABLE, "the gateway ended the stream"), false, isUseful);
+    return new End(error, error == null && !isEnd, isUseful, isOpen, stops);
   }
 
   @Override
@@ -226,6 +245,7 @@ final class Session implements ClientResponseObserver<SubscribeRequest, Subscrib
       case SETTLED -> sessions.settled(message.getSettled());
       case DRAIN -> {
         draining = true;
+        stops = message.getDrain().getReason() == DrainReason.DRAIN_REASON_GATEWAY_STOPS;
         sessions.tell(new Event.Drained(reason(message.getDrain())));
         settler.drain();
       }

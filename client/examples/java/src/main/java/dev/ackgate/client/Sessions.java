@@ -23,11 +23,11 @@ final class Sessions {
   private static final System.Logger LOG = System.getLogger("dev.ackgate.client");
 
   final Counters counters = new Counters();
-  final Settler settler = new Settler(this::lost);
+  final Settler settler;
   final Intake intake;
 
   private final Options options;
-  private final Connection connection;
+  private final Gateways gateways;
   private final CountDownLatch ready = new CountDownLatch(1);
 
   /** Nothing new is taken: the end is near. */
@@ -47,9 +47,10 @@ final class Sessions {
   private String subscriberId = "";
   private String token = "";
 
-  Sessions(Options options, Connection connection) {
+  Sessions(Options options, Gateways gateways) {
     this.options = options;
-    this.connection = connection;
+    this.gateways = gateways;
+    this.settler = new Settler(this::lost, options.confirm == Confirm.DURABLE);
     this.intake = new Intake(options.creditRecords);
   }
 
@@ -93,9 +94,9 @@ final class Sessions {
   }
 
   private AckgateException sessions() throws InterruptedException {
-    Backoff tries = new Backoff(options.firstBackoff, options.maxBackoff);
+    Backoff tries = new Backoff(options.firstBackoff, options.maxBackoff, gateways.size());
     while (true) {
-      Session.End end = new Session(this, options, settler).run(connection);
+      Session.End end = new Session(this, options, settler).run(gateways.current());
       if (end.error() == null && !end.drained()) {
         return null;
       }
@@ -107,11 +108,15 @@ final class Sessions {
       }
       Duration delay;
       if (end.drained()) {
+        // An old connection is followed by a new one to the same gateway.
+        if (end.stops()) {
+          gateways.leave();
+        }
         forget();
         settler.end(false);
         delay = tries.next(Duration.ZERO);
       } else {
-        if (!end.error().isRetryable() || tries.failures() >= options.maxRetries) {
+        if (tries.failures() >= options.maxRetries || !goesOn(end)) {
           return end.error();
         }
         settler.end(isResumable());
@@ -122,6 +127,23 @@ final class Sessions {
         return closedBy(null);
       }
     }
+  }
+
+  /** Whether trying again can help, here or at another address; turns there. */
+  private boolean goesOn(Session.End end) {
+    if (!end.error().isRetryable()) {
+      forget();
+      return !end.error().reason().equals(AckgateException.SUPERSEDED) && gateways.refused();
+    }
+    // What is in hand is known only where it came from: there first.
+    if (!end.opened() || !isResumable()) {
+      gateways.leave();
+    }
+    return true;
+  }
+
+  String address() {
+    return gateways.current().address();
   }
 
   /** What became of the goodbye when a session ended otherwise, or there was none. */
@@ -150,6 +172,7 @@ final class Sessions {
   }
 
   void opened(Opened first) {
+    gateways.opened();
     int kept = settler.begin(first.getResumedList());
     counters.sessions.increment();
     synchronized (this) {
@@ -183,6 +206,7 @@ final class Sessions {
 
   /** Reads the gateway's answer to verdicts or extensions. */
   void settled(dev.ackgate.v1.Settled message) {
+    settler.confirmed(message);
     for (VerdictAnswer answer : message.getAnswersList()) {
       long first = answer.getFirstOffset();
       long last = answer.getLastOffset();

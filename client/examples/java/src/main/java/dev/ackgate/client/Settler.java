@@ -2,6 +2,7 @@ package dev.ackgate.client;
 
 import dev.ackgate.v1.Held.Builder;
 import dev.ackgate.v1.ResumeAnswer;
+import dev.ackgate.v1.Settled;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -9,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -82,12 +84,41 @@ final class Settler {
   /** Close now; later verdicts do not count. */
   private boolean closing;
 
-  Settler(Consumer<Run> lost) {
+  /** Durable confirmations are asked for. */
+  private final boolean durable;
+
+  private final Waits waits = new Waits();
+
+  /** The goodbye does not wait for confirmations any longer. */
+  private boolean hurried;
+
+  Settler(Consumer<Run> lost, boolean durable) {
     this.lost = lost;
+    this.durable = durable;
+  }
+
+  /** Takes the verdict on one record, and says when it is durable. */
+  CompletableFuture<Void> answerDurably(Run run, Verdict verdict) {
+    if (!durable) {
+      answer(run, verdict, true);
+      return over("the subscriber did not ask for durable confirmations");
+    }
+    CompletableFuture<Void> wait = new CompletableFuture<>();
+    answer(run, verdict, true, wait);
+    return wait;
+  }
+
+  /** A wait that is over: nobody will tell. */
+  static CompletableFuture<Void> over(String why) {
+    return CompletableFuture.failedFuture(new NotDurableException(why, null));
   }
 
   /** Takes a verdict. tell: if it comes too late, that is a problem. */
   void answer(Run run, Verdict verdict, boolean tell) {
+    answer(run, verdict, tell, null);
+  }
+
+  private void answer(Run run, Verdict verdict, boolean tell, CompletableFuture<Void> wait) {
     long count = 0;
     lock.lock();
     try {
@@ -98,6 +129,9 @@ final class Settler {
         }
         lapsing.take(run);
       }
+      if (wait != null && count > 0) {
+        gathering.watch(new Waits.Watcher(run, wait));
+      }
       long now = gathering.pending();
       long before = now - count;
       out -= count;
@@ -106,6 +140,9 @@ final class Settler {
       }
     } finally {
       lock.unlock();
+    }
+    if (wait != null && count == 0) {
+      wait.completeExceptionally(NotDurableException.sessionEnded());
     }
     if (tell && count < run.length()) {
       lost.accept(run);
@@ -189,7 +226,7 @@ final class Settler {
   Readiness readiness() {
     lock.lock();
     try {
-      boolean isOver = closing || (draining && out == 0);
+      boolean isOver = isLeaving() && mayClose();
       if (isOver || gathering.pending() >= FLUSH_RECORDS || gathering.isUrgent()) {
         return Readiness.NOW;
       }
@@ -204,16 +241,59 @@ final class Settler {
     lock.lock();
     try {
       // Nothing counts after the goodbye, which releases what is still out.
-      closing |= draining && out == 0;
-      return gathering.take(closing);
+      closing = isLeaving();
+      return gathering.take(closing && mayClose());
     } finally {
       lock.unlock();
     }
   }
 
   /** Takes back verdicts that did not get out, for the next session. */
-  void restore(List<Gathering.Answered> unsent) {
-    locked(() -> gathering.restore(unsent));
+  void restore(List<Gathering.Answered> unsent, List<Waits.Watcher> watchers) {
+    locked(() -> gathering.restore(unsent, watchers));
+  }
+
+  private boolean isLeaving() {
+    return closing || (draining && out == 0);
+  }
+
+  private boolean mayClose() {
+    return hurried || (waits.isEmpty() && !gathering.isWatched());
+  }
+
+  /** Returns whether only confirmations are waited for before the goodbye. */
+  boolean isConfirming() {
+    lock.lock();
+    try {
+      return isLeaving() && !mayClose();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Says goodbye also if the gateway has not confirmed everything. */
+  void hurry() {
+    locked(
+        () -> {
+          hurried = true;
+          nudgeLocked();
+        });
+  }
+
+  /** A message with this number is about to be sent; without watchers it was not sent after all. */
+  void waiting(long sequence, List<Waits.Watcher> watchers) {
+    locked(() -> waits.sent(sequence, watchers));
+  }
+
+  /** The gateway answers a message: ends the waits for it. */
+  void confirmed(Settled message) {
+    List<Waits.Over> over = new ArrayList<>();
+    locked(
+        () -> {
+          over.addAll(waits.settled(message));
+          nudgeLocked();
+        });
+    over.forEach(Waits.Over::end);
   }
 
   /** Wakes the writer. */
@@ -299,6 +379,7 @@ final class Settler {
   /** A session is open that keeps what {@code resumed} says. Returns how many runs it kept. */
   int begin(List<ResumeAnswer> resumed) {
     List<Run> tooLate = new ArrayList<>();
+    List<Waits.Over> over = new ArrayList<>();
     int[] kept = new int[1];
     locked(
         () -> {
@@ -309,10 +390,13 @@ final class Settler {
           // The goodbye to a draining gateway was for its session alone.
           draining = false;
           closing = false;
+          hurried = false;
           keep(fates, tooLate);
+          over.addAll(gathering.keepWatchers());
           changed.signalAll();
           nudgeLocked();
         });
+    over.forEach(Waits.Over::end);
     tooLate.forEach(lost);
     return kept[0];
   }
@@ -346,24 +430,28 @@ final class Settler {
    * more. Returns how many records' verdicts were dropped.
    */
   long end(boolean mayGoOn) {
+    List<Waits.Over> over;
+    long dropped = 0;
     lock.lock();
     try {
       gathering.forgetCredit();
-      long dropped = 0;
+      over = waits.end();
       if (mayGoOn) {
         phase = Phase.BROKEN;
       } else {
         phase = Phase.OVER;
         dropped = gathering.drop();
+        over.addAll(gathering.keepWatchers());
         out = 0;
         held = new Held();
         lapsing = new Held();
       }
       changed.signalAll();
-      return dropped;
     } finally {
       lock.unlock();
     }
+    over.forEach(Waits.Over::end);
+    return dropped;
   }
 
   /**

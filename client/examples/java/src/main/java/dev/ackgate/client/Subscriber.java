@@ -34,11 +34,29 @@ public final class Subscriber implements AutoCloseable {
 
   /** Describes a subscriber of {@code subscription} at the gateway {@code address}: {@code HOST:PORT}, {@code http://} or {@code https://} before it. */
   public static Options builder(String address, String subscription) {
-    return new Options(address, subscription);
+    return builder(List.of(address), subscription);
   }
 
-  static Subscriber start(Options options, Connection connection) throws InterruptedException {
-    Sessions sessions = new Sessions(options, connection);
+  /**
+   * As {@link #builder(String, String)}, for 1 to 64 gateways, tried in turn. It has a stream to one at
+   * a time; what is in hand over a lost connection is asked for where it came from, before the next
+   * one is tried.
+   */
+  public static Options builder(List<String> addresses, String subscription) {
+    return new Options(addresses, subscription);
+  }
+
+  /**
+   * Describes a subscriber of 1 to 100 {@code topics} with the consumer {@code group}, where the
+   * gateway's configuration does not name such a subscription, but allows it. Subscribers with the
+   * same cluster, group and set of topics share it, whatever the order.
+   */
+  public static Options adHoc(List<String> addresses, String cluster, List<String> topics, String group) {
+    return new Options(addresses, cluster, topics, group);
+  }
+
+  static Subscriber start(Options options, Gateways gateways) throws InterruptedException {
+    Sessions sessions = new Sessions(options, gateways);
     sessions.open();
     return new Subscriber(options, sessions);
   }
@@ -246,5 +264,10 @@ public final class Subscriber implements AutoCloseable {
   /** Returns the subscriber's name, given or made by the gateway. */
   public String subscriberId() {
     return sessions.subscriberId();
+  }
+
+  /** Returns where the stream is, or is tried next, as it was given. */
+  public String address() {
+    return sessions.address();
   }
 }

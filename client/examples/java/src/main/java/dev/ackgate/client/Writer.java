@@ -121,6 +121,7 @@ final class Writer {
       open = open && extend(group.getKey(), Run.joined(group.getValue()));
     }
     List<Gathering.Answered> left = merged(taken.answers());
+    var watchers = Waits.byRecord(taken.watchers());
     while (open && !left.isEmpty()) {
       Settle.Builder settle = Settle.newBuilder().setSequence(++sequence);
       int bytes = 0;
@@ -130,14 +131,22 @@ final class Writer {
         bytes += wire.getSerializedSize() + 4;
         settle.addVerdicts(wire);
       }
+      List<Gathering.Answered> inside = left.subList(0, settle.getVerdictsCount());
+      List<Waits.Watcher> waiting = Waits.watching(inside, watchers);
+      if (!waiting.isEmpty()) {
+        // Before it is sent: the answer may come at once.
+        settler.waiting(sequence, waiting);
+      }
       open = stream.send(SubscribeRequest.newBuilder().setSettle(settle).build());
-      if (open) {
-        left.subList(0, settle.getVerdictsCount()).forEach(sent);
+      if (!open) {
+        settler.waiting(sequence, List.of());
+      } else {
+        inside.forEach(sent);
         left = left.subList(settle.getVerdictsCount(), left.size());
       }
     }
     if (!left.isEmpty()) {
-      settler.restore(left);
+      settler.restore(left, Waits.watching(left, watchers));
     }
     if (open && taken.close()) {
       // End of input without it would be a loss.

@@ -11,6 +11,7 @@ import dev.ackgate.client.Stats;
 import dev.ackgate.client.Subscriber;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -55,7 +56,7 @@ public final class Conformance {
     int concurrency = (int) line.number("--concurrency", 8, 1, 10_000);
     Lines lines = new Lines(System.out, !batches);
     Options options =
-        Subscriber.builder(line.get("--address"), line.get("--subscription"))
+        Subscriber.builder(List.of(line.get("--address").split(",")), line.get("--subscription"))
             .credit((int) line.number("--credit", 64, 1, 1_000_000), 16 << 20)
             .maxMessageBytes(line.number("--max-message-bytes", 4 << 20, 0, Long.MAX_VALUE))
             .untilDrained(line.has("--until-drained"))

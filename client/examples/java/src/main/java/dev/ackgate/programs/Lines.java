@@ -7,6 +7,7 @@ import dev.ackgate.client.Batch;
 import dev.ackgate.client.Delivery;
 import dev.ackgate.client.Event;
 import dev.ackgate.client.Stats;
+import dev.ackgate.client.TraceContext;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -110,7 +111,9 @@ final class Lines implements Consumer<Event> {
         "headers",
         headers,
         "timestamp_ms",
-        delivery.timestampMillis());
+        delivery.timestampMillis(),
+        "traceparent",
+        delivery.traceContext().map(TraceContext::traceparent).orElse(null));
   }
 
   void batch(Batch batch) {

@@ -5,12 +5,14 @@ import dev.ackgate.client.Event;
 import dev.ackgate.client.Options;
 import dev.ackgate.client.RejectException;
 import dev.ackgate.client.Subscriber;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Set;
 
 /**
- * Prints the records of a subscription and acks them: {@code subscriber [OPTIONS] [ADDRESS
+ * Prints the records of a subscription and acks them: {@code subscriber [OPTIONS] [ADDRESS[,ADDRESS...]
  * [SUBSCRIPTION]]}. By default it subscribes to {@code orders} at 127.0.0.1:7654, where {@code ackgate
  * demo} serves them. Ctrl-C ends it: records that are begun are finished, the rest is given back.
  */
@@ -19,7 +21,7 @@ public final class PrintRecords {
 
   private static final String USAGE =
       """
-      usage: subscriber [OPTIONS] [ADDRESS [SUBSCRIPTION]]
+      usage: subscriber [OPTIONS] [ADDRESS[,ADDRESS...] [SUBSCRIPTION]]
       by default: subscriber 127.0.0.1:7654 orders
       TLS: an address https://HOST:PORT, or an option --tls-...
         --tls-ca FILE           PEM of the authorities to trust
@@ -40,7 +42,7 @@ public final class PrintRecords {
         throw new CommandLine.Wrong(USAGE);
       }
       String address = given.isEmpty() ? "127.0.0.1:7654" : given.get(0);
-      Options options = Subscriber.builder(address, given.size() == 2 ? given.get(1) : "orders");
+      Options options = Subscriber.builder(List.of(address.split(",")), given.size() == 2 ? given.get(1) : "orders");
       line.connection(options);
       print(options.listener(PrintRecords::tell));
     } catch (CommandLine.Wrong e) {
@@ -70,12 +72,14 @@ public final class PrintRecords {
       subscriber.run(
           8,
           delivery -> {
-            byte[] value = delivery.value();
-            if (value == null) {
-              throw new RejectException("empty", "an order has a value");
+            String value;
+            try {
+              value = strict(delivery.value());
+            } catch (CharacterCodingException e) {
+              throw new RejectException("not-utf-8", e.toString());
             }
             System.out.println(
-                delivery.topic() + "/" + delivery.partition() + "@" + delivery.offset() + " " + text(delivery.key()) + " " + text(value));
+                delivery.topic() + "/" + delivery.partition() + "@" + delivery.offset() + " " + text(delivery.key()) + " " + value);
           });
       var stats = subscriber.stats();
       System.err.println(stats.records() + " records, " + stats.acked() + " acked, " + stats.rejected() + " rejected");
@@ -88,6 +92,10 @@ public final class PrintRecords {
     } else if (event instanceof Event.Disconnected lost) {
       System.err.println(lost.error() + "; again in " + lost.retryIn().toMillis() + " ms");
     }
+  }
+
+  private static String strict(byte[] bytes) throws CharacterCodingException {
+    return bytes == null ? "<null>" : StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
   }
 
   private static String text(byte[] bytes) {

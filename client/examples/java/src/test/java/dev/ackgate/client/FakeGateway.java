@@ -8,16 +8,23 @@ import com.google.protobuf.Duration;
 import dev.ackgate.v1.GatewayServiceGrpc;
 import dev.ackgate.v1.Open;
 import dev.ackgate.v1.Opened;
+import dev.ackgate.v1.OutgoingRecord;
+import dev.ackgate.v1.PublishBatchRequest;
+import dev.ackgate.v1.PublishBatchResponse;
+import dev.ackgate.v1.PublishError;
 import dev.ackgate.v1.Record;
 import dev.ackgate.v1.ResumeAnswer;
 import dev.ackgate.v1.ResumeResult;
 import dev.ackgate.v1.Settings;
+import dev.ackgate.v1.Settle;
+import dev.ackgate.v1.Settled;
 import dev.ackgate.v1.SubscribeRequest;
 import dev.ackgate.v1.SubscribeResponse;
 import dev.ackgate.v1.Verdict;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
+import io.grpc.ServerCredentials;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -36,7 +43,11 @@ final class FakeGateway extends GatewayServiceGrpc.GatewayServiceImplBase implem
   private final Server server;
 
   FakeGateway() throws IOException {
-    server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(this).build().start();
+    this(InsecureServerCredentials.create());
+  }
+
+  FakeGateway(ServerCredentials credentials) throws IOException {
+    server = Grpc.newServerBuilderForPort(0, credentials).addService(this).build().start();
   }
 
   String address() {
@@ -48,6 +59,25 @@ final class FakeGateway extends GatewayServiceGrpc.GatewayServiceImplBase implem
     Stream stream = new Stream(responses);
     streams.add(stream);
     return stream;
+  }
+
+  /** Writes what has a value. */
+  @Override
+  public void publishBatch(PublishBatchRequest request, StreamObserver<PublishBatchResponse> responses) {
+    PublishBatchResponse.Builder response = PublishBatchResponse.newBuilder();
+    for (OutgoingRecord record : request.getRecordsList()) {
+      var result = response.addResultsBuilder().setTopic(record.getTopic());
+      if (record.hasPartition()) {
+        result.setPartition(record.getPartition());
+      }
+      if (record.hasValue()) {
+        result.setOffset(response.getResultsCount() - 1);
+      } else {
+        result.setError(PublishError.PUBLISH_ERROR_REFUSED).setDetail("no value");
+      }
+    }
+    responses.onNext(response.build());
+    responses.onCompleted();
   }
 
   @Override
@@ -129,6 +159,20 @@ final class FakeGateway extends GatewayServiceGrpc.GatewayServiceImplBase implem
         batch.addRecords(Record.newBuilder().setOffset(offset).setValue(ByteString.copyFromUtf8("" + offset)));
       }
       send(SubscribeResponse.newBuilder().setBatch(batch));
+    }
+
+    /** Waits for verdicts, passing over other messages. */
+    Settle settle() throws InterruptedException {
+      SubscribeRequest request = receive();
+      while (!request.hasSettle()) {
+        request = receive();
+      }
+      return request.getSettle();
+    }
+
+    /** Answers a message, with nothing to say against it. */
+    void settled(Settle message) {
+      send(SubscribeResponse.newBuilder().setSettled(Settled.newBuilder().setSequence(message.getSequence())));
     }
 
     SubscribeRequest receive() throws InterruptedException {

@@ -96,7 +96,7 @@ final class HeldTest {
   @Test
   void verdictsThatDoNotGetOutAreKept() throws InterruptedException {
     List<Run> lost = new ArrayList<>();
-    Settler settler = new Settler(lost::add);
+    Settler settler = new Settler(lost::add, false);
     Lane lane = settler.lane(7, "orders", 0, 1);
     Run all = new Run(new Run.HandOver(lane, 1, 1), 0, 9);
     settler.handed(List.of(all));

@@ -1,0 +1,134 @@
+//! `/readyz`: whether the gateway can serve, and what keeps it from that, lane by lane.
+//!
+//! | status | answer | when |
+//! |---|---|---|
+//! | `ready` | 200 | nothing of the below |
+//! | `degraded` | 200 | something does not work, and taking the gateway out of service would not help: a lane is stalled or held, one cluster of several is away, a consumer is in trouble |
+//! | `not ready` | 503 | no cluster answers, or none has yet; the gateway stops; a group has put this gateway out |
+
+mod gather;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use axum::{
+    Router,
+    extract::RawQuery,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+
+use super::Parts;
+
+/// Reasons in one answer; beyond them they are counted.
+const MOST_REASONS: usize = 1000;
+
+/// How ready the gateway is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Status {
+    Ready,
+    Degraded,
+    NotReady,
+}
+
+impl Status {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::NotReady => "not ready",
+        }
+    }
+
+    const fn code(self) -> StatusCode {
+        match self {
+            Self::Ready | Self::Degraded => StatusCode::OK,
+            Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// One thing that is told.
+#[derive(Clone, Debug)]
+struct Finding {
+    /// What follows from it; `Ready`: nothing, it is told to those who want all.
+    status: Status,
+    /// A word of a closed set.
+    kind: &'static str,
+    cluster: Option<String>,
+    subscription: Option<String>,
+    lane: Option<(String, i32)>,
+    offset: Option<u64>,
+    /// In milliseconds since the Unix epoch.
+    since_ms: Option<i64>,
+    text: String,
+}
+
+impl Finding {
+    fn new(status: Status, kind: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            cluster: None,
+            subscription: None,
+            lane: None,
+            offset: None,
+            since_ms: None,
+            text: text.into(),
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wish {
+    /// Text for people rather than JSON.
+    text: bool,
+    /// Also what waits in the ordinary way.
+    verbose: bool,
+}
+
+impl Wish {
+    fn of(query: Option<&str>, headers: &HeaderMap) -> Self {
+        let verbose = query.is_some_and(|query| {
+            let mut names = query.split('&').map(|it| it.split('=').next());
+            names.any(|name| name == Some("verbose"))
+        });
+        let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+        let accept = accept.unwrap_or_default();
+        let place = |word| accept.find(word).unwrap_or(usize::MAX);
+        let json = place("json");
+        let text = place("text/").min(if verbose { usize::MAX - 1 } else { usize::MAX });
+        Self {
+            text: text < json,
+            verbose,
+        }
+    }
+}
+
+/// The page.
+pub(super) fn routes(parts: &Parts) -> Router {
+    let parts = parts.clone();
+    let readyz = async move |RawQuery(query): RawQuery, headers: HeaderMap| {
+        let wish = Wish::of(query.as_deref(), &headers);
+        answer(gather::findings(&parts).await, wish)
+    };
+    Router::new().route("/readyz", get(readyz))
+}
+
+fn answer(mut findings: Vec<Finding>, wish: Wish) -> Response {
+    let status = findings.iter().map(|it| it.status).max();
+    let status = status.unwrap_or(Status::Ready);
+    findings.retain(|it| wish.verbose || it.status > Status::Ready);
+    // The weightiest first; else in the order in which they were found.
+    findings.sort_by_key(|it| std::cmp::Reverse(it.status));
+    let more = findings.len().saturating_sub(MOST_REASONS);
+    findings.truncate(MOST_REASONS);
+    let body = if wish.text {
+        page::text(status, &findings, more).into_response()
+    } else {
+        axum::Json(page::json(status, &findings, more)).into_response()
+    };
+    (status.code(), body).into_response()
+}

@@ -1,0 +1,131 @@
+//! What keeps the gateway from serving, from those who know: the question to each cluster,
+//! and each subscription's driver.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+
+use super::{Finding, Status};
+use crate::{
+    admin::http::Parts,
+    broker::ClusterState,
+    consumer::{Handle, Reason, ReasonKind, Shown, State, Weight},
+    health::Answer,
+};
+
+/// How long a driver may take to show itself; it does in its next turn.
+const SHOWN_WITHIN: Duration = Duration::from_secs(3);
+
+/// Everything there is to tell, what follows from it included.
+pub(super) async fn findings(parts: &Parts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if parts.health.is_draining() {
+        let text = "the gateway stops: it takes no new streams";
+        found.push(Finding::new(Status::NotReady, "draining", text));
+    }
+    clusters(&parts.health.clusters(), &mut found);
+    let of_each = parts
+        .registry
+        .running()
+        .into_iter()
+        .map(|(name, handle)| async move { subscription(&name, &handle).await });
+    found.extend(join_all(of_each).await.into_iter().flatten());
+    found
+}
+
+fn clusters(clusters: &[(String, Option<Answer>)], found: &mut Vec<Finding>) {
+    let answers = |answer: &Option<Answer>| answer.as_ref().is_some_and(|it| it.answers);
+    let any = clusters.iter().any(|(_, answer)| answers(answer));
+    let status = if any {
+        Status::Degraded
+    } else {
+        Status::NotReady
+    };
+    for (name, answer) in clusters {
+        let mut finding = match answer {
+            Some(answer) if answer.answers => {
+                Finding::new(Status::Ready, "cluster-answers", "the cluster answers")
+            }
+            Some(answer) => {
+                let error = answer.error.as_deref().unwrap_or("no answer");
+                let text = format!("the cluster does not answer: {error}");
+                Finding::new(status, "cluster-unreachable", text)
+            }
+            None => {
+                let text = "the cluster has not answered yet: it is being asked";
+                Finding::new(status, "cluster-not-asked", text)
+            }
+        };
+        finding.since_ms = answer.as_ref().map(|answer| millis(answer.since));
+        finding.cluster = Some(name.clone());
+        found.push(finding);
+    }
+}
+
+async fn subscription(name: &str, handle: &Handle) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let trouble = match handle.state() {
+        State::Away | State::Joined(ClusterState::Reachable) => None,
+        State::Joined(ClusterState::Unreachable { detail }) => Some(Finding::new(
+            Status::Degraded,
+            "consumer-unreachable",
+            format!("its consumer does not reach what it reads: {detail}"),
+        )),
+        State::Joined(ClusterState::Rebuilding { detail }) => Some(Finding::new(
+            Status::Degraded,
+            "consumer-rebuilding",
+            format!("its consumer failed and is built again: {detail}"),
+        )),
+        State::Stopped => {
+            let text = "it has stopped";
+            Some(Finding::new(Status::Degraded, "stopped", text))
+        }
+    };
+    found.extend(trouble);
+    match tokio::time::timeout(SHOWN_WITHIN, handle.show()).await {
+        Ok(Ok(shown)) => of_shown(shown, &mut found),
+        // Told above.
+        Ok(Err(_stopped)) => {}
+        Err(_elapsed) => {
+            let text = format!("its driver did not answer within {SHOWN_WITHIN:?}");
+            found.push(Finding::new(Status::Degraded, "busy", text));
+        }
+    }
+    for finding in &mut found {
+        finding.subscription = Some(name.to_owned());
+    }
+    found
+}
+
+fn of_shown(shown: Shown, found: &mut Vec<Finding>) {
+    if let Some(group) = shown.group {
+        found.push(finding(group));
+        // Each of its lanes would say the same.
+        return;
+    }
+    for lane in shown.lanes {
+        if let Some(why) = lane.why {
+            let mut of_lane = finding(why);
+            of_lane.lane = Some((lane.label.topic.to_string(), lane.label.partition));
+            found.push(of_lane);
+        }
+    }
+}
+
+fn finding(why: Reason) -> Finding {
+    let status = match (why.kind, why.kind.weight()) {
+        (ReasonKind::GroupFenced, _) => Status::NotReady,
+        (_, Weight::Held | Weight::Stalled) => Status::Degraded,
+        (_, Weight::Waits) => Status::Ready,
+    };
+    Finding {
+        offset: why.offset,
+        since_ms: why.since_ms,
+        ..Finding::new(status, why.kind.code(), why.text)
+    }
+}
+
+fn millis(at: SystemTime) -> i64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,114 @@
+use super::*;
+
+fn finding(status: Status, kind: &'static str) -> Finding {
+    Finding {
+        subscription: Some("orders".to_owned()),
+        lane: Some(("orders".to_owned(), 3)),
+        offset: Some(7),
+        since_ms: Some(1_700_000_000_123),
+        ..Finding::new(status, kind, "why\u{1b}[2J")
+    }
+}
+
+async fn read(findings: Vec<Finding>, wish: Wish) -> (StatusCode, String) {
+    let response = answer(findings, wish);
+    let status = response.status();
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await;
+    let text = String::from_utf8(body.unwrap().to_vec()).unwrap();
+    (status, text)
+}
+
+const JSON: Wish = Wish {
+    text: false,
+    verbose: false,
+};
+
+#[tokio::test]
+async fn the_weightiest_finding_decides_and_comes_first() {
+    for (all, code, word) in [
+        (&[][..], 200, "ready"),
+        (&[Status::Ready], 200, "ready"),
+        (&[Status::Ready, Status::Degraded], 200, "degraded"),
+        (&[Status::Degraded, Status::NotReady], 503, "not ready"),
+    ] {
+        let findings = all.iter().map(|status| finding(*status, "kind")).collect();
+        let (status, text) = read(findings, JSON).await;
+        let said: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (status.as_u16(), said["status"].as_str()),
+            (code, Some(word))
+        );
+        let told = all.iter().filter(|it| **it > Status::Ready).count();
+        let reasons = said["reasons"].as_array().unwrap();
+        assert_eq!(reasons.len(), told, "what is ordinary is not told");
+        if let Some(first) = reasons.first() {
+            assert_eq!(first["status"], word);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reason_names_its_lane_and_its_age() {
+    let (_, text) = read(vec![finding(Status::Degraded, "unanswered")], JSON).await;
+    let said: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let reason = &said["reasons"][0];
+    for (field, expected) in [
+        ("kind", "unanswered"),
+        ("subscription", "orders"),
+        ("topic", "orders"),
+        ("since", "2023-11-14T22:13:20.123Z"),
+    ] {
+        assert_eq!(reason[field], expected, "{field}");
+    }
+    assert_eq!(
+        (&reason["partition"], &reason["offset"]),
+        (&3.into(), &7.into())
+    );
+    assert!(reason["age_seconds"].as_u64().unwrap() > 80_000_000);
+    assert!(reason["cluster"].is_null());
+}
+
+#[tokio::test]
+async fn people_get_lines_that_steer_no_terminal() {
+    let wish = Wish {
+        text: true,
+        verbose: true,
+    };
+    let findings = vec![
+        finding(Status::Ready, "no-credit"),
+        finding(Status::Degraded, "unanswered"),
+    ];
+    let (_, text) = read(findings, wish).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "degraded");
+    assert!(lines[1].starts_with("[!] orders orders/3: unanswered: why [2J (for "));
+    assert!(lines[2].starts_with("[+] orders orders/3: no-credit: "));
+}
+
+#[tokio::test]
+async fn reasons_are_bounded_and_the_rest_is_counted() {
+    let findings = vec![finding(Status::Degraded, "unanswered"); MOST_REASONS + 5];
+    let (_, text) = read(findings, JSON).await;
+    let said: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(said["reasons"].as_array().unwrap().len(), MOST_REASONS);
+    assert_eq!(said["more"], 5);
+}
+
+#[test]
+fn people_and_programs_ask_for_what_they_want() {
+    let wish = |query, accept: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, axum::http::HeaderValue::from_static(accept));
+        let Wish { text, verbose } = Wish::of(query, &headers);
+        (text, verbose)
+    };
+    assert_eq!(wish(None, "*/*"), (false, false));
+    assert_eq!(wish(None, "application/json, text/plain"), (false, false));
+    assert_eq!(wish(None, "text/html,application/xhtml+xml"), (true, false));
+    assert_eq!(wish(Some("verbose"), "*/*"), (true, true));
+    assert_eq!(
+        wish(Some("a=b&verbose=1"), "application/json"),
+        (false, true)
+    );
+    assert_eq!(wish(Some("verbosely"), "*/*"), (false, false));
+}

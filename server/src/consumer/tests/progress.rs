@@ -1,0 +1,150 @@
+//! Lanes that make no progress, and the words for what they wait for. FC-103.
+
+use super::*;
+
+async fn why(handle: &Handle) -> Option<Reason> {
+    let shown = handle.show().await.expect("it runs");
+    let lane = shown.lanes.into_iter().next().expect("an assigned lane");
+    lane.why
+}
+
+async fn kind(handle: &Handle) -> Option<ReasonKind> {
+    why(handle).await.map(|why| why.kind)
+}
+
+async fn becomes(handle: &Handle, expected: Option<ReasonKind>) {
+    let end = Instant::now() + LONG;
+    loop {
+        let now = kind(handle).await;
+        if now == expected {
+            return;
+        }
+        assert!(Instant::now() < end, "{now:?} and not {expected:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_record_stalls_its_lane_whatever_it_is_extended_by() {
+    let broker = Memory::default();
+    broker.append(0, 0..3);
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 10).await;
+    let got = peer.records(3).await;
+    let range = OffsetRange::inclusive(Offset::new(0), Offset::new(2)).expect("a run");
+    for _ in 0..2 {
+        tokio::time::sleep(STALLED_AFTER * 9 / 20).await;
+        let (session, lane) = (peer.session, got[0].lane);
+        peer.tell(Input::Extend {
+            session,
+            sequence: 9,
+            targets: vec![(lane, range)],
+            refused: Vec::new(),
+            by: Duration::from_secs(600),
+            confirm: false,
+            ticket: None,
+        })
+        .await;
+        assert_eq!(kind(&handle).await, None, "its time is not over");
+    }
+    tokio::time::sleep(STALLED_AFTER / 5).await;
+    let stalled = why(&handle).await.expect("it is stalled");
+    assert_eq!(
+        (stalled.kind, stalled.offset),
+        (ReasonKind::Unanswered, Some(0))
+    );
+    assert_eq!(stalled.kind.weight(), Weight::Stalled);
+    assert!(stalled.text.contains("peer-1"), "{}", stalled.text);
+    assert!(stalled.since_ms.is_some());
+    // The oldest that is left, and then none.
+    peer.ack(&got[..2]).await;
+    assert_eq!(why(&handle).await.and_then(|why| why.offset), Some(2));
+    peer.ack(&got[2..]).await;
+    assert_eq!(kind(&handle).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lane_with_records_and_takers_that_gets_none_is_stalled_until_it_does() {
+    let broker = Memory::default();
+    broker.append(0, 0..3);
+    broker.with(|state| state.silent = true);
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 2).await;
+    eventually(&broker, "the group is joined", |state| state.joins == 1).await;
+    while handle.show().await.expect("it runs").lanes.is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    broker.tell_heads(3);
+    becomes(&handle, Some(ReasonKind::Undelivered)).await;
+    // A pause is no stall, and neither is credit that is used up.
+    peer.grant(0, 0).await;
+    becomes(&handle, Some(ReasonKind::NoSubscriber)).await;
+    peer.grant(2, 1 << 20).await;
+    becomes(&handle, Some(ReasonKind::Undelivered)).await;
+    broker.with(|state| state.silent = false);
+    let got = peer.records(2).await;
+    becomes(&handle, Some(ReasonKind::NoCredit)).await;
+    peer.ack(&got).await;
+    let got = peer.records(1).await;
+    peer.ack(&got).await;
+    becomes(&handle, None).await;
+    // Nothing to hand out is nothing to stall for.
+    tokio::time::sleep(STALLED_AFTER * 5).await;
+    assert_eq!(kind(&handle).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_its_time_is_no_stall() {
+    let broker = Memory::default();
+    broker.append(0, 0..1);
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 10).await;
+    let got = peer.records(1).await;
+    let retry_after = Some(STALLED_AFTER * 4);
+    peer.say(got[0], Verdict::Failed { retry_after }).await;
+    for _ in 0..3 {
+        tokio::time::sleep(STALLED_AFTER).await;
+        let waits = why(&handle).await.expect("it waits");
+        assert_eq!((waits.kind, waits.offset), (ReasonKind::Backoff, Some(0)));
+        assert_eq!(waits.kind.weight(), Weight::Waits);
+    }
+    let got = peer.records(1).await;
+    peer.ack(&got).await;
+    becomes(&handle, None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lane_without_a_subscriber_says_so_and_a_refused_record_is_told_once() {
+    let broker = Memory::default();
+    broker.append(0, 0..2);
+    let mut subscription = configured(Order::None);
+    subscription.policy.on_reject = OnReject::Hold;
+    let handle = start_with(&broker, subscription);
+    let mut peer = Peer::attach(&handle, 1, 10).await;
+    let got = peer.records(2).await;
+    peer.say(got[0], Verdict::Rejected).await;
+    peer.say(got[1], Verdict::Acked).await;
+    becomes(&handle, Some(ReasonKind::Rejected)).await;
+    assert!(peer.is_quiet(STALLED_AFTER * 3).await);
+    let held = |news: &&LaneNotice| news.kind == NoticeKind::Held;
+    assert_eq!(peer.news.iter().filter(held).count(), 1, "{:?}", peer.news);
+    let told = why(&handle).await.expect("it holds");
+    assert_eq!(told.offset, Some(0));
+    assert!(told.since_ms.is_some(), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscription_without_subscribers_waits_for_one() {
+    let broker = Memory::default();
+    broker.append(0, 0..2);
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 10).await;
+    let got = peer.records(2).await;
+    peer.ack(&got).await;
+    peer.leave(Departure::Closed).await;
+    becomes(&handle, Some(ReasonKind::NoSubscriber)).await;
+    assert_eq!(
+        why(&handle).await.unwrap().text,
+        "no subscriber is attached"
+    );
+}

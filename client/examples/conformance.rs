@@ -51,8 +51,8 @@ const SHOWN: usize = 1_024;
 /// Runs the conformance cases of a subscriber.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The gateway: a URI, or HOST:PORT. May be given more than once.
-    #[arg(long, required = true)]
+    /// The gateway: a URI, or HOST:PORT. May be several, with commas or more than once.
+    #[arg(long, required = true, value_delimiter = ',')]
     address: Vec<String>,
     /// The subscription.
     #[arg(long)]
@@ -298,6 +298,7 @@ fn delivered(delivery: &Delivery) -> Value {
         "value_bytes": value.map_or(0, <[u8]>::len),
         "headers": headers,
         "timestamp_ms": delivery.timestamp_ms(),
+        "traceparent": delivery.trace_context().map(|it| it.to_string()),
         name: shown,
     })
 }

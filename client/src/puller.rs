@@ -1,6 +1,9 @@
 //! [`Puller`]: records without a stream, for programs that come, work and go.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
 use tonic::transport::Uri;
@@ -24,6 +27,9 @@ const SLACK: Duration = Duration::from_secs(5);
 /// The gateway's reason where it does not know a session.
 const UNKNOWN_SESSION: &str = "PULL_SESSION_UNKNOWN";
 const SUPERSEDED: &str = "SUPERSEDED";
+
+/// Its reason where a call waited on a connection that became too old.
+const CONNECTION_AGED: &str = "CONNECTION_AGED";
 
 /// Takes records of one subscription by plain calls and answers them: no stream stays
 /// open, and between calls nothing happens. Each record is leased for the ack deadline.
@@ -165,7 +171,8 @@ impl Puller {
 
     /// Takes records: some of those that are there. None means that there were none, or that
     /// the gateway [stops](Self::is_draining). If the session of earlier calls has ended,
-    /// another one begins, and what was out to it comes again.
+    /// another one begins, and what was out to it comes again. Where the connection becomes
+    /// too old, the rest of the wait is over another one.
     ///
     /// Not cancel safe in one respect: what an answer brings that is on its way when the call
     /// is dropped comes again when its lease is over.
@@ -173,12 +180,19 @@ impl Puller {
     /// # Errors
     /// What the gateway answers, also to options outside their range.
     pub async fn pull(&mut self) -> Result<Vec<Lease>, Error> {
-        let answer = match self.call().await {
-            Err(error) if error.reason() == Some(UNKNOWN_SESSION) => {
-                self.asks.session.clear();
-                self.call().await?
+        let begun = Instant::now();
+        let answer = loop {
+            let had_session = !self.asks.session.is_empty();
+            let left = self.wait.saturating_sub(begun.elapsed());
+            match self.call(left).await {
+                Err(error) if error.reason() == Some(UNKNOWN_SESSION) && had_session => {
+                    self.asks.session.clear();
+                }
+                Err(error)
+                    if error.reason() == Some(CONNECTION_AGED)
+                        && begun.elapsed() < GATEWAY_TIME.max(self.wait) => {}
+                answer => break answer?,
             }
-            answer => answer?,
         };
         self.asks.session = answer.session;
         self.subscriber_id = answer.subscriber_id;
@@ -186,11 +200,11 @@ impl Puller {
         Ok(answer.batches.into_iter().flat_map(Lease::all_of).collect())
     }
 
-    async fn call(&mut self) -> Result<v1::PullResponse, Error> {
-        self.asks.wait = Some(wire_duration(self.wait));
+    async fn call(&mut self, wait: Duration) -> Result<v1::PullResponse, Error> {
+        self.asks.wait = Some(wire_duration(wait));
         self.asks.linger = Some(wire_duration(self.linger));
         let mut request = self.token.on(self.asks.clone());
-        request.set_timeout(GATEWAY_TIME.max(self.wait) + self.linger + SLACK);
+        request.set_timeout(GATEWAY_TIME.max(wait) + self.linger + SLACK);
         Ok(self.client.pull(request).await?.into_inner())
     }
 

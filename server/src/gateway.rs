@@ -17,7 +17,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
@@ -25,6 +25,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use self::{
     kafka::Kafka,
     listener::{Served, bind, local_addr, note_end, serve},
+    operators::AbortOnDrop,
 };
 use crate::{
     admin,
@@ -35,11 +36,18 @@ use crate::{
     publish::{self, Desk},
     registry::{Closing, Registry},
     session::{Gate, PullLimits, Service},
+    telemetry::{
+        metrics::{Push, Source},
+        traces::Traces,
+    },
 };
 
 /// Time for connections to end once all streams have; a peer that never spoke
 /// HTTP/2 would otherwise keep the listener for ever.
 const CONNECTIONS_END_WITHIN: Duration = Duration::from_secs(1);
+
+/// Time for the last spans to reach a collector.
+const FLUSHED_WITHIN: Duration = Duration::from_secs(3);
 
 /// What the consumer's own drain of lanes may take beyond the stop's deadline.
 const LEAVE_MARGIN: Duration = Duration::from_secs(2);
@@ -65,6 +73,9 @@ pub enum Error {
         /// The library's answer.
         source: broker::Error,
     },
+    /// What is configured of the receiver of telemetry cannot be used.
+    #[error("telemetry.otlp: {0}")]
+    Otlp(String),
     /// The client library refuses the settings of producers of published records.
     #[error("clusters.{cluster}: {source}")]
     Publish {
@@ -88,7 +99,11 @@ pub struct Gateway {
     registry: Registry,
     desk: Desk,
     health: Health,
+    traces: Traces,
     started: Instant,
+    metrics: Source,
+    /// Sends metrics, if they are sent anywhere.
+    push: Option<Push>,
 }
 
 impl Gateway {
@@ -105,7 +120,8 @@ impl Gateway {
             None => None,
             Some(admin) => Some(bind("admin.address", admin.address).await?),
         };
-        let kafka = Kafka::new(&config);
+        let traces = Traces::begin(&config.traces, &config.telemetry).map_err(Error::Otlp)?;
+        let kafka = Kafka::new(&config, traces.clone());
         for publish in &config.publish {
             kafka.check(publish).map_err(|source| Error::Publish {
                 cluster: publish.cluster.clone(),
@@ -129,17 +145,30 @@ impl Gateway {
             source,
         })?;
         let health = Health::begin(&config.clusters, registry.running());
+        let gate = Gate::default();
+        let metrics = Source {
+            registry: registry.clone(),
+            desk: desk.clone(),
+            gate: gate.clone(),
+            started: SystemTime::now(),
+            max_lanes: config.telemetry.max_lanes,
+            exports: Arc::default(),
+        };
+        let push = Push::begin(&config.telemetry, &metrics).map_err(Error::Otlp)?;
         Ok(Self {
             listen: config.listen,
             shutdown: config.shutdown,
             listener,
             address,
             admin,
-            gate: Gate::default(),
+            gate,
             registry,
             desk,
             health,
+            traces,
             started,
+            metrics,
+            push,
         })
     }
 
@@ -175,7 +204,10 @@ impl Gateway {
             desk,
             health,
             address,
+            traces,
             started,
+            metrics,
+            push,
         } = self;
         descriptors::raise(listen.max_connections);
         let limits = PullLimits::of(&listen);
@@ -196,21 +228,16 @@ impl Gateway {
         let mut server = serve(&listen, listener, served, connections_end);
         tracing::info!(%address, subscriptions = registry.declared(), "listening");
         listener::tell(&listen);
-        let _operators = match admin {
-            None => None,
-            Some(admin) => {
-                let address = local_addr("admin.address", &admin, address)?;
-                let parts = admin::http::Parts {
-                    registry: registry.clone(),
-                    started,
-                    health: health.view(),
-                };
-                let serving = operators::serve(admin, &parts, address);
-                let pages = admin::http::pages_at(address);
-                tracing::info!(%address, pages, "listening for operators");
-                Some(serving)
-            }
+        let parts = admin::http::Parts {
+            registry: registry.clone(),
+            started,
+            metrics,
+            health: health.view(),
+            traces: traces.clone(),
         };
+        let _operators = admin
+            .map(|admin| serve_operators(admin, &parts, address))
+            .transpose()?;
         tokio::select! {
             ended = &mut server => {
                 note_end(ended);
@@ -220,7 +247,7 @@ impl Gateway {
         }
         health.drain();
         gate.close();
-        drain(&registry, &desk, &shutdown).await;
+        drain(&registry, &desk, &traces, &shutdown).await;
         drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
@@ -231,13 +258,29 @@ impl Gateway {
                 server.abort();
             }
         }
+        if let Some(push) = push {
+            push.end().await;
+        }
         tracing::info!("stopped");
         Ok(())
     }
 }
 
+/// Serves operators at `admin`; `address` is the gateway's own.
+fn serve_operators(
+    admin: TcpListener,
+    parts: &admin::http::Parts,
+    address: SocketAddr,
+) -> Result<AbortOnDrop, Error> {
+    let address = local_addr("admin.address", &admin, address)?;
+    let serving = operators::serve(admin, parts, address);
+    let pages = admin::http::pages_at(address);
+    tracing::info!(%address, pages, "listening for operators");
+    Ok(serving)
+}
+
 /// Everything that is out is answered, committed and written, or its time is over.
-async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
+async fn drain(registry: &Registry, desk: &Desk, traces: &Traces, shutdown: &Shutdown) {
     tracing::info!(
         "stopping: refusing new streams, draining for {:?}",
         shutdown.drain
@@ -254,6 +297,7 @@ async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
         close_producers(producers, shutdown.close),
         desk.flush(shutdown.close)
     );
+    traces.shut_down(FLUSHED_WITHIN).await;
 }
 
 /// All drivers drain at the same time and leave their groups.

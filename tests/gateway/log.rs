@@ -100,30 +100,32 @@ async fn compacted_log_is_committed_to_its_end(stage: Stage) {
     assert!(gateway.end().await.success());
 }
 
+/// Writes so many records to partition 0 in one transaction: a marker follows them.
+pub(crate) async fn in_transaction(stage: &Stage, topic: &Topic, records: usize) {
+    let mut config = stage.broker.client();
+    config.set("transactional.id", stage.named("writer"));
+    let name = topic.name.clone();
+    spawn_blocking(move || {
+        let producer: BaseProducer = config.create().unwrap();
+        producer.init_transactions(PATIENCE).unwrap();
+        producer.begin_transaction().unwrap();
+        for _ in 0..records {
+            let record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&name);
+            producer
+                .send(record.partition(0).payload(b"v".as_slice()))
+                .map_err(|(error, _)| error)
+                .unwrap();
+        }
+        producer.commit_transaction(PATIENCE).unwrap();
+    })
+    .await
+    .unwrap();
+}
+
 // FC-06, L7.
 async fn transaction_markers_show_no_lag(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    let transaction = async || {
-        let mut config = stage.broker.client();
-        config.set("transactional.id", stage.named("writer"));
-        let name = topic.name.clone();
-        spawn_blocking(move || {
-            let producer: BaseProducer = config.create().unwrap();
-            producer.init_transactions(PATIENCE).unwrap();
-            producer.begin_transaction().unwrap();
-            for _ in 0..5 {
-                let record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&name);
-                producer
-                    .send(record.partition(0).payload(b"v".as_slice()))
-                    .map_err(|(error, _)| error)
-                    .unwrap();
-            }
-            producer.commit_transaction(PATIENCE).unwrap();
-        })
-        .await
-        .unwrap();
-    };
-    transaction().await;
+    in_transaction(&stage, &topic, 5).await;
     let gateway = stage.gateway(&[stage.subscription(&topic)]).await;
     let mut stream = gateway.open().await;
     let records = stream.records(5).await;
@@ -140,7 +142,7 @@ async fn transaction_markers_show_no_lag(stage: Stage) {
     stream.answer_all(&records, Outcome::Acked).await;
     stage.commits(&topic, 0, 6).await;
 
-    transaction().await;
+    in_transaction(&stage, &topic, 5).await;
     let records = stream.records(5).await;
     assert_eq!(offsets(&records), [6, 7, 8, 9, 10]);
     stream.answer_all(&records, Outcome::Acked).await;

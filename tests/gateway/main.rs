@@ -44,6 +44,7 @@ mod key_order;
 mod kill;
 mod lanes;
 mod log;
+mod metrics;
 mod protocol;
 mod pub_command;
 mod publish;
@@ -62,6 +63,7 @@ mod sessions;
 mod several;
 mod shutdown;
 mod tools;
+mod traces;
 mod transport;
 mod verdicts;
 mod web;
@@ -108,11 +110,13 @@ fn main() -> ExitCode {
         config::cases(),
         kill::cases(),
         log::cases(),
+        metrics::cases(),
         lanes::cases(),
         rolling::cases(),
         secure::cases(),
         tools::cases(),
         commands::cases(),
+        traces::cases(),
         pub_command::cases(),
         web::cases(),
         handover::cases(),

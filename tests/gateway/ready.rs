@@ -1,7 +1,7 @@
 //! The pages of the admin address: whether the gateway lives, whether it can serve, and what
 //! keeps a lane from making progress.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, process::Command};
 
 use ackgate_proto::v1::{
     LaneHold, ListLanesRequest, Outcome, admin_service_client::AdminServiceClient,
@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use crate::support::{
-    Broker, Case, Gateway, PATIENCE, Stage, Subscription, Topic, cases, connection, eventually,
-    free_port,
+    Broker, Case, Gateway, PATIENCE, Process, Stage, Subscription, Topic, ackgate, cases,
+    connection, eventually, free_port,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -69,6 +69,17 @@ impl Pages {
             head: head.to_ascii_lowercase(),
             body: body.to_owned(),
         })
+    }
+
+    /// Runs `ackgate` against it: its exit code and its standard output.
+    async fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(ackgate());
+        command
+            .args(arguments)
+            .args(["--address", &self.0.to_string()]);
+        let mut process = Process::start(arguments[0], &mut command);
+        let status = process.end().await;
+        (status.code(), process.out_from(0).join("\n"))
     }
 
     async fn get(&self, path: &str) -> Page {
@@ -145,6 +156,9 @@ async fn gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does
     let reason = pages.becomes("degraded", Some("cluster-unreachable")).await;
     assert_eq!(reason["cluster"], "away");
     assert!(reason["age_seconds"].is_u64(), "{reason}");
+    let (code, said) = pages.command(&["ready", "--json"]).await;
+    let said: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((code, &said["status"]), (Some(0), &"degraded".into()));
     other.faults().set_reachable(true).unwrap();
     pages.becomes("ready", None).await;
 }

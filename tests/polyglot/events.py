@@ -19,6 +19,8 @@ _SHAPES = {
         "value_bytes": _INT,
         "headers": _LIST,
         "timestamp_ms": _INT,
+        # Of the span to continue, the gateway's before the record's own.
+        "traceparent": (str, type(None)),
     },
     "verdict": _PLACE | {"offset": _INT, "attempt": _INT, "verdict": _TEXT},
     "batch": _PLACE | _RUN | {"records": _INT},

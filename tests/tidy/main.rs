@@ -65,6 +65,8 @@ const BOUNDARIES: &[Boundary] = &[
             "server/src/gateway.rs",
             "server/src/gateway/",
             "server/src/health/service.rs",
+            // OTLP goes over gRPC.
+            "server/src/telemetry/",
             "tests/",
         ],
     },

@@ -94,6 +94,12 @@ impl Fence {
         now.since(self.heard)
     }
 
+    /// Whether nothing was heard for so long that a poll would not find it sound.
+    #[must_use]
+    pub fn is_silent(&self, now: Time) -> bool {
+        self.silence(now) >= doubt(self.session)
+    }
+
     /// When to poll next, if only time passes.
     #[must_use]
     pub fn due(&self) -> Option<Time> {

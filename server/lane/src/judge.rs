@@ -60,10 +60,13 @@ impl Lane {
             answers,
             |lane, piece, slot, claim| match claim {
                 Claim::Holds => {
+                    let after = slot.state.time_out(now);
+                    lane.answered.note(verdict, piece.len(), Some(after));
                     lane.apply(now, piece, slot, subscriber, verdict);
                     true
                 }
                 Claim::Late => {
+                    lane.answered.note(verdict, piece.len(), None);
                     lane.apply_late(now, piece, slot, subscriber, verdict);
                     true
                 }

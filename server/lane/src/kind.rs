@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use crate::{
-    Answer, Broadcast, Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Debt, Effect, Joined,
-    Lane, Offset, OffsetRange, OnExpired, Position, ResumeAnswer, SeekOutcome, Subscriber, Target,
-    Time, Verdict,
+    Answer, Answered, Broadcast, Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Debt,
+    Effect, Joined, Lane, Offset, OffsetRange, OnExpired, Position, ResumeAnswer, SeekOutcome,
+    Subscriber, Target, Time, Verdict,
 };
 
 /// A lane of either delivery.
@@ -292,6 +292,11 @@ impl Kind {
             Self::Competing(_) => {}
             Self::Broadcast(lane) => lane.handle_full(now, is_full),
         }
+    }
+
+    /// As [`Lane::take_answered`].
+    pub fn take_answered(&mut self) -> Answered {
+        both!(self.take_answered())
     }
 
     /// The next thing to do; call until `None` after every input.

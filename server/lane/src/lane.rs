@@ -5,7 +5,8 @@
 //! share: the state, the time, and the turn that ends each of them.
 
 use crate::{
-    Effect, Epoch, Generation, MapStart, Offset, OffsetRange, Policy, Position, Return, Time,
+    Answered, Effect, Epoch, Generation, MapStart, Offset, OffsetRange, Policy, Position, Return,
+    Time,
     atomic::{Letters, Plan},
     breaker::Gauge,
     commit::Commits,
@@ -112,6 +113,8 @@ pub struct Lane {
     pub(crate) gauge: Gauge,
     /// Not yet taken.
     pub(crate) effects: Queue,
+    /// Verdicts that were applied, not yet taken.
+    pub(crate) answered: Answered,
 }
 
 /// How far the lane's life has come.
@@ -155,6 +158,7 @@ impl Lane {
             jitter: Jitter::new(start.seed),
             gauge: Gauge::new(policy.breaker),
             effects: Queue::default(),
+            answered: Answered::default(),
         };
         if let Some(map) = restored {
             let position = start.position.filter(|_| start.committed);
@@ -246,6 +250,11 @@ impl Lane {
     /// The next thing to do; call until `None` after every input.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop()
+    }
+
+    /// The verdicts that were applied since the last call.
+    pub fn take_answered(&mut self) -> Answered {
+        std::mem::take(&mut self.answered)
     }
 
     /// The assignment that this lane is.

@@ -176,10 +176,12 @@
 //! - Each record dispatched is returned exactly once ([`Effect::Returned`]), and only
 //!   while it is dispatched or out: that is what credit is counted by.
 //! - Each record settles exactly once ([`Effect::Settled`]); its body can go.
+//! - Verdicts that were applied are counted, for whoever watches ([`Lane::take_answered`]).
 //!
 //! The numbered rules are in [`invariants`].
 
 mod ackmap;
+mod answered;
 mod atomic;
 mod breaker;
 mod broadcast;
@@ -212,6 +214,7 @@ mod view;
 mod window;
 
 pub use ackmap::{AckMap, Counters, Doubt, Encoded, MAX_MAP_BYTES, MAX_MAP_SPAN, MIN_MAP_BYTES};
+pub use answered::{Answered, TIME_BOUNDS, Times};
 pub use atomic::Letter;
 pub use breaker::{Breaker, Ratio, Trip};
 pub use broadcast::{Broadcast, Counts, Debt, Joined, Refusal, Sharing};

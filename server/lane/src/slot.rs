@@ -139,6 +139,15 @@ impl State {
         }
     }
 
+    /// How long the record has been out; none before the notice that it was sent.
+    pub(crate) fn time_out(self, now: Time) -> Duration {
+        if let Self::Out { sent, .. } = self {
+            now.since(sent)
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// The subscriber whose deadline has passed and who may still answer.
     pub(crate) const fn late(self) -> Option<Subscriber> {
         match self {

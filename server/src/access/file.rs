@@ -9,7 +9,7 @@ const BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// Why it cannot be had, in words that follow the path as it is configured.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(BYTES + 1).read_to_end(&mut bytes))

@@ -16,6 +16,7 @@ mod lifetime;
 mod tokens;
 
 pub(crate) use certificate::Mismatch;
+pub(crate) use file::read as small_file;
 pub(crate) use guard::{Guard, span};
 pub(crate) use handshake::secured;
 pub use {

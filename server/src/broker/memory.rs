@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 
-use super::{Commit, Connect, Consumer, Error, Event, Outgoing};
+use super::{Commit, Connect, Consumer, Error, Event, Head, Outgoing};
+use crate::telemetry::traces::Sampling;
 
 mod atomic;
 mod member;
@@ -57,6 +58,8 @@ pub(crate) struct State {
     pub(crate) joins: u32,
     /// How long the group keeps a silent member; for ever unless a test says so.
     pub(crate) session: Option<Duration>,
+    /// Which records are traced.
+    pub(crate) sampling: Option<Sampling>,
     /// Said of the lanes that come next.
     pub(crate) anew: Option<String>,
     lanes: BTreeMap<Generation, Reading>,
@@ -95,7 +98,11 @@ impl Memory {
     /// Tells the end of all logs.
     pub(crate) fn tell_heads(&self, head: u64) {
         self.with(|state| {
-            let heads = state.lanes.keys().map(|of| (*of, Position::new(head)));
+            let heads = state.lanes.keys().map(|generation| Head {
+                generation: *generation,
+                end: Position::new(head),
+                readable: Position::new(head),
+            });
             let heads = Event::Heads(heads.collect());
             state.answers.push(heads);
         });
@@ -104,6 +111,26 @@ impl Memory {
     /// Appends records with these offsets.
     pub(crate) fn append(&self, partition: i32, offsets: impl IntoIterator<Item = u64>) {
         self.append_sized(partition, offsets, 0);
+    }
+
+    /// Appends a record with these headers.
+    pub(crate) fn append_with(&self, partition: i32, offset: u64, headers: &[(&str, &str)]) {
+        self.append(partition, [offset]);
+        self.with(|state| {
+            let log = state.log.entry(partition).or_default();
+            let bytes = log.get(&offset).expect("it was appended").clone();
+            let mut batch = v1::Batch::decode(bytes).expect("an encoded record");
+            for record in &mut batch.records {
+                record.headers = headers
+                    .iter()
+                    .map(|(key, value)| v1::Header {
+                        key: (*key).to_owned(),
+                        value: Some(Bytes::copy_from_slice(value.as_bytes())),
+                    })
+                    .collect();
+            }
+            log.insert(offset, batch.encode_to_vec().into());
+        });
     }
 
     /// Appends records whose values are filled up to `size` bytes.

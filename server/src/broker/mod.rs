@@ -10,11 +10,15 @@ use ackgate_lane::{Generation, OffsetRange, Position};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use crate::telemetry::traces::Polled;
+
 pub mod kafka;
 #[cfg(test)]
 pub(crate) mod memory;
+mod stats;
 mod write;
 
+pub use stats::{ClientStats, Head};
 pub use write::{Answers, Receipt, Unwritten, Why, Write};
 
 /// A topic and one of its partitions.
@@ -58,6 +62,8 @@ pub struct Chunk {
     /// The encoded records back to back, each as field key of
     /// [`ackgate_proto::RECORD_TAG`], length and `ackgate.v1.Record`.
     pub bytes: Bytes,
+    /// What is to be told of the fetch, if anything: its traced records, and when it was.
+    pub polled: Option<Box<Polled>>,
 }
 
 /// Where one record lies in its chunk.
@@ -130,9 +136,10 @@ pub enum Event {
         /// The first offset that may still exist.
         oldest: Position,
     },
-    /// Ends of the lanes' logs, markers and unfinished transactions included, as far
-    /// as they have changed.
-    Heads(Vec<(Generation, Position)>),
+    /// Ends of the lanes' logs, as far as they have changed.
+    Heads(Vec<Head>),
+    /// How the client library is doing. About once a second.
+    Client(Box<ClientStats>),
     /// How much librdkafka may hold of records that are not told yet. Told when it is
     /// planned, before there are lanes.
     Prefetch {

@@ -59,6 +59,8 @@ pub enum Command {
     Pub(publish::Args),
     /// Show the lanes of a running gateway.
     Lanes(admin::LanesArgs),
+    /// Tell whether a running gateway can serve, and what keeps it from that.
+    Ready(admin::ReadyArgs),
     /// Close dead-letter breakers of a running gateway.
     Breaker(admin::BreakerArgs),
     /// List, show and put back dead letters.
@@ -93,6 +95,7 @@ impl Cli {
             Command::Pull(args) => Box::pin(pull::run(args)).await,
             Command::Pub(args) => Box::pin(publish::run(args)).await,
             Command::Lanes(args) => Box::pin(admin::lanes(args)).await,
+            Command::Ready(args) => Box::pin(admin::ready(args)).await,
             Command::Breaker(args) => Box::pin(admin::breaker(args)).await,
             Command::Dlq(args) => Box::pin(dlq::run(args)).await,
             Command::Token(args) => Box::pin(token::run(args)).await,

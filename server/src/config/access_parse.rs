@@ -77,7 +77,7 @@ fn tls(reader: &mut Reader<'_>) -> Option<Option<Tls>> {
 }
 
 /// What the file of an option holds; `Some(None)`: the option is not given.
-fn read<T>(
+pub(super) fn read<T>(
     reader: &mut Reader<'_>,
     spec: &Spec,
     read: impl FnOnce(PathBuf) -> Result<T, String>,

@@ -75,6 +75,11 @@ pub fn is_group(name: &str) -> bool {
 }
 
 impl AdHoc {
+    /// Clusters where anything may be opened.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.clusters.iter().map(String::as_str)
+    }
+
     /// Whether openings may name these. Topics and group are valid names.
     ///
     /// # Errors

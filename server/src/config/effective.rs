@@ -1,7 +1,8 @@
 //! The configuration as it counts, for the log: every setting, no secret.
 
 use super::{
-    Batch, Cluster, Config, Delivery, Intake, OnFailure, Publish, StartAt, Subscription,
+    Batch, Cluster, Config, Delivery, Intake, OnFailure, Publish, StartAt, Subscription, Telemetry,
+    Traces,
     options::{size, span},
     problem::MASK,
 };
@@ -82,6 +83,8 @@ impl Config {
                 "health".to_owned(),
                 line(&[("stalled_after", span(self.health.stalled_after))]),
             ),
+            ("telemetry.traces".to_owned(), traces(&self.traces)),
+            ("telemetry".to_owned(), telemetry(&self.telemetry)),
         ];
         if let Some(admin) = &self.admin {
             let address = admin.address.to_string();
@@ -99,6 +102,34 @@ impl Config {
         }
         parts
     }
+}
+
+fn traces(traces: &Traces) -> String {
+    line(&[
+        ("sample", traces.sample.to_string()),
+        ("trust_parent", traces.trust_parent.to_string()),
+        ("keep", traces.keep.to_string()),
+    ])
+}
+
+/// Of headers only how many there are.
+fn telemetry(telemetry: &Telemetry) -> String {
+    let mut settings = vec![
+        ("service_name", telemetry.service_name.clone()),
+        ("instance", telemetry.instance.clone()),
+        ("metrics.max_lanes", telemetry.max_lanes.to_string()),
+    ];
+    match &telemetry.otlp {
+        None => settings.push(("otlp", off())),
+        Some(otlp) => settings.extend([
+            ("otlp.endpoint", otlp.endpoint.clone()),
+            ("otlp.headers", otlp.headers.len().to_string()),
+            ("otlp.traces", otlp.traces.to_string()),
+            ("otlp.metrics", otlp.metrics.to_string()),
+            ("otlp.metrics_interval", span(otlp.metrics_interval)),
+        ]),
+    }
+    line(&settings)
 }
 
 fn off() -> String {

@@ -38,6 +38,8 @@ mod kafka;
 mod layers;
 mod listen;
 mod options;
+mod otlp;
+mod otlp_parse;
 mod overlay;
 mod parse;
 mod policy_parse;
@@ -53,6 +55,7 @@ mod subscription;
 mod subscription_parse;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod tree;
 mod unwritten_parse;
 mod value;
@@ -66,10 +69,12 @@ pub use self::{
     intake::{Check, Content, Intake, MaxAge, OnFailure},
     kafka::Cluster,
     listen::{Health, Listen, Log, Shutdown},
+    otlp::{Otlp, Telemetry},
     problem::{Problem, Problems},
     publish::{Acks, Publish},
     reference::reference,
     subscription::{Batch, DeadLetter, Delivery, ExactlyOnce, Lease, StartAt, Subscription},
+    traces::Traces,
     wish::{Contradiction, Wish, Wishes},
 };
 
@@ -96,8 +101,12 @@ pub struct Config {
     pub shutdown: Shutdown,
     /// Log settings.
     pub log: Log,
+    /// Which records are traced.
+    pub traces: Traces,
     /// When lanes are told as stalled.
     pub health: Health,
+    /// What telemetry says of the gateway, and where it goes.
+    pub telemetry: Telemetry,
     /// Memory for records that are fetched and not settled, in bytes, over all lanes.
     pub memory_bytes: u64,
 }

@@ -9,10 +9,11 @@ use super::{
     Cluster, Config, Health, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse,
     address, admin, checks,
     options::{self, Spec},
+    otlp_parse,
     properties::{self, Ruling},
     publish_parse,
     reader::{Reader, path, problem},
-    subscription_parse,
+    subscription_parse, traces,
     tree::{Node, Origin},
     value, web_parse,
 };
@@ -24,7 +25,10 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
     let admin = admin::admin(reader);
     let shutdown = shutdown(reader);
     let log = log(reader);
+    let traces = traces::traces(reader);
     let stalled_after = reader.read(&options::HEALTH_STALLED_AFTER, "", value::duration);
+
+    let telemetry = otlp_parse::telemetry(reader);
 
     let names = reader.names("clusters");
     let clusters: Vec<Option<Cluster>> = names.iter().map(|name| cluster(reader, name)).collect();
@@ -56,9 +60,11 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Option<Config> {
         ad_hoc: ad_hoc?,
         shutdown: shutdown?,
         log: log?,
+        traces: traces?,
         health: Health {
             stalled_after: stalled_after?,
         },
+        telemetry: telemetry?,
         memory_bytes: memory_bytes?,
     })
 }

@@ -11,8 +11,10 @@ use ackgate_lane::{CommitOutcome, DeadLetterOutcome, Generation, OffsetRange, Ti
 use super::{
     dead_letter::{self, GivenUp},
     driver::Driver,
+    meter::LetterOutcome,
     mutation::{self, Mutation},
     tell::tell,
+    traces,
 };
 use crate::broker::{self, ErrorKind, Outgoing};
 
@@ -40,17 +42,20 @@ impl Driver {
             };
             let refuser = entry.lane.refusal(letter.offset);
             let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
-            let built = subscription
-                .dead_letter
-                .as_ref()
-                .and_then(|to| dead_letter::build(subscription, to, entry, &given_up, refuser));
+            let built = subscription.dead_letter.as_ref().and_then(|to| {
+                let topic = Some(to.topic.as_str());
+                let own = traces::letter(entry, &self.parts.tracer, &given_up, topic);
+                let mut built = dead_letter::build(subscription, to, entry, &given_up, refuser)?;
+                built.keep_one_trace(own.as_ref());
+                Some(built)
+            });
             let refusals = entry.refusals.get(&letter.offset.get());
             match built {
                 Some(built) => letters.push(dead_letter::after_refusals(
                     &built,
                     refusals.copied().unwrap_or_default(),
                 )),
-                None => missing.push(letter.offset),
+                None => missing.push((letter.offset, letter.cause)),
             }
         }
         if mutation::is_on(Mutation::ForgetLetters) {
@@ -59,7 +64,8 @@ impl Driver {
         if missing.is_empty() {
             return Some(letters);
         }
-        for offset in missing {
+        for (offset, cause) in missing {
+            self.meter.letters.note(cause, LetterOutcome::Postponed);
             entry
                 .lane
                 .handle_dead_letter(now, offset, DeadLetterOutcome::Postponed);
@@ -82,6 +88,14 @@ impl Driver {
         };
         let letters = entry.lane.commit_letters(serial);
         let Some(first) = letters.first() else { return };
+        for letter in &letters {
+            let outcome = LetterOutcome::of(result);
+            self.meter.letters.note(letter.cause, outcome);
+            self.trace_letter(generation, letter.offset, result.as_ref().map(|()| None));
+        }
+        let Some(entry) = self.lanes.get_mut(generation) else {
+            return;
+        };
         let error = match result {
             Ok(()) => {
                 for letter in &letters {

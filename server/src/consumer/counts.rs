@@ -29,6 +29,20 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds what `other` has counted.
+    pub(super) const fn add(&mut self, other: &Self) {
+        self.filtered += other.filtered;
+        self.unwanted += other.unwanted;
+        self.filter_failures += other.filter_failures;
+        self.expired += other.expired;
+        self.content_rejected += other.content_rejected;
+        self.content_skipped += other.content_skipped;
+        self.content_delivered += other.content_delivered;
+        self.parked += other.parked;
+        self.discarded += other.discarded;
+        self.lost += other.lost;
+    }
+
     /// Whether there is anything to tell.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,6 +1,8 @@
 //! Hands out what is ready: which lane's turn it is, which subscriber takes it, and
 //! how much goes into one batch.
 
+use std::sync::Arc;
+
 use ackgate_lane::{Generation, Offset, OffsetRange, Ready, Standing, Subscriber, Time};
 
 use super::{
@@ -12,6 +14,7 @@ use super::{
     mutation::{self, Mutation},
     subscribers::{Allowance, MAX_RUNS},
     tell::tell,
+    traces::keep_within,
 };
 
 /// How an attempt to hand something out ended.
@@ -224,6 +227,7 @@ impl Driver {
             return;
         };
         let (deadline, filter) = (attached.ack_deadline, attached.filter.clone());
+        let name = Arc::clone(&attached.name);
         let max_records = to.records.min(u64::from(attached.batch.max_records));
         let max_bytes = to.bytes.min(attached.batch.max_bytes);
         let Some(entry) = self.lanes.touch(generation) else {
@@ -231,13 +235,7 @@ impl Driver {
         };
         entry.waiting.remove(&to.subscriber);
         entry.progress.handed += 1;
-        let mut batch = OutboundBatch {
-            lane: entry.label(),
-            records: Vec::with_capacity(1),
-            ranges: Vec::with_capacity(1),
-            redelivered: Vec::new(),
-            traces: Vec::new(),
-        };
+        let mut batch = OutboundBatch::of(entry.label());
         let mut total = Size::default();
         let mut next = Some(first);
         while let Some(ready) = next {
@@ -278,6 +276,14 @@ impl Driver {
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
+            self.meter.attempts.note(ready.attempt, size.records);
+            if ready.delivery > 1 {
+                self.meter.redelivered += size.records;
+            }
+            if !entry.traces.is_empty() {
+                let who = (to.subscriber, &*name);
+                entry.name_spans(&self.parts.tracer, (range, ready), who, &mut batch.traces);
+            }
             total.records += size.records;
             total.bytes += size.bytes;
             let is_full = is_part || total.records >= max_records || batch.ranges.len() >= MAX_RUNS;
@@ -289,7 +295,19 @@ impl Driver {
         if batch.ranges.is_empty() {
             return;
         }
-        self.subscribers.take(to.subscriber, total, first.alone);
+        self.send_batch(&to, batch, total, first.alone);
+    }
+
+    /// Puts a batch into the outbox of its subscriber.
+    fn send_batch(&mut self, to: &Allowance, mut batch: OutboundBatch, total: Size, alone: bool) {
+        if !batch.traces.is_empty() {
+            // Without them a record is as good as one that is not traced.
+            let attached = self.subscribers.get(to.subscriber);
+            let room = attached.map_or(0, |attached| attached.message_room(to));
+            keep_within(room.saturating_sub(total.bytes), &mut batch.traces);
+        }
+        self.meter.delivered.note(total.records, total.bytes);
+        self.subscribers.take(to.subscriber, total, alone);
         self.subscribers
             .take_from_draw(to.subscriber, total, head_bytes(&batch));
         self.hand_out_twice(to.subscriber, &batch);

@@ -15,6 +15,7 @@ use super::{
     handle::{Credit, Departure, End, Outbound, OutboundBatch},
     lanes::Entry,
     opening::Session,
+    traces,
 };
 
 /// What a session wants to take.
@@ -93,7 +94,8 @@ impl Drawing {
 /// The most that a batch takes of a message beside its records.
 pub(super) fn head_bytes(batch: &OutboundBatch) -> u64 {
     let topic = batch.lane.topic.len() as u64;
-    50 + topic + 30 * batch.redelivered.len() as u64
+    let traces: u64 = batch.traces.iter().map(traces::bytes_of).sum();
+    50 + topic + 30 * batch.redelivered.len() as u64 + traces
 }
 
 impl Driver {

@@ -6,11 +6,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{Fence, Generation, Offset, Time};
+use ackgate_lane::{Cause, Fence, Generation, Offset, Time};
 use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt as _},
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -26,13 +27,16 @@ use super::{
     intake::{Tally, Wall},
     lanes::Lanes,
     membership::{Membership, Revoke},
+    meter::Meter,
     mutation,
     shape::Waits,
     subscribers::Subscribers,
+    traces::Spans,
 };
 use crate::{
-    broker::{self, Commit, Connect, Placed, Producer},
+    broker::{self, ClientStats, Commit, Connect, Placed, Producer},
     config,
+    telemetry::traces::Tracer,
 };
 
 /// Messages from sessions that wait for the driver; a full queue makes them wait.
@@ -56,13 +60,16 @@ pub struct Parts {
     pub origin: Instant,
     /// Judges the age of records.
     pub wall: Wall,
+    /// Where its spans go.
+    pub tracer: Tracer,
     /// How long a record may be out without a verdict, and a lane hand nothing out that
     /// could, before the lane is told as stalled.
     pub stalled_after: Duration,
 }
 
 /// A dead letter on its way.
-pub(super) type Letter = BoxFuture<'static, (Generation, Offset, Result<Placed, broker::Error>)>;
+pub(super) type Letter =
+    BoxFuture<'static, (Generation, (Offset, Cause), Result<Placed, broker::Error>)>;
 
 /// One subscription at work.
 pub(super) struct Driver {
@@ -96,6 +103,13 @@ pub(super) struct Driver {
     /// Bytes counted in the gateway's budget for what is fetched ahead.
     pub(super) prefetch: u64,
     pub(super) tally: Tally,
+    pub(super) spans: Spans,
+    /// What is counted for whoever scrapes it.
+    pub(super) meter: Meter,
+    /// What Kafka's client last told of itself.
+    pub(super) client: Option<ClientStats>,
+    /// Where the last counts are left.
+    last: Arc<Mutex<Option<Meter>>>,
     /// When the lanes' progress is looked at next, if there is any to watch.
     pub(super) look: Option<Time>,
     counts: watch::Sender<Counts>,
@@ -107,6 +121,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let (sender, inputs) = mpsc::channel(INPUTS);
     let (state, states) = watch::channel(State::Away);
     let (counts, counted) = watch::channel(Counts::default());
+    let last = Arc::default();
     let subscription = Arc::clone(&parts.subscription);
     let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
@@ -132,6 +147,10 @@ pub fn spawn(parts: Parts) -> Handle {
         fence,
         prefetch: 0,
         tally: Tally::default(),
+        spans: Spans::default(),
+        meter: Meter::default(),
+        client: None,
+        last: Arc::clone(&last),
         look: None,
         counts,
     };
@@ -141,6 +160,7 @@ pub fn spawn(parts: Parts) -> Handle {
         inputs: sender,
         state: states,
         counts: counted,
+        last,
     }
 }
 
@@ -164,10 +184,10 @@ impl Driver {
                         self.handle_event(event);
                     }
                 }
-                Some((generation, offset, result)) = self.letters.next(),
+                Some((generation, of, result)) = self.letters.next(),
                     if !self.letters.is_empty() =>
                 {
-                    self.letter_answered(generation, offset, &result);
+                    self.letter_answered(generation, of, &result);
                 }
                 // Without a handle left nobody speaks again: asking would spin.
                 count = self.inputs.recv_many(&mut inputs, PER_TURN), if !orphaned => {
@@ -189,6 +209,7 @@ impl Driver {
         for subscriber in self.subscribers.ids() {
             self.end(subscriber, End::ShuttingDown);
         }
+        *self.last.lock() = Some(self.counted());
         self.state.send_replace(State::Stopped);
     }
 
@@ -236,6 +257,7 @@ impl Driver {
             return;
         }
         let commits = std::mem::take(&mut self.commits);
+        self.meter.commit_batches += 1;
         if let Some(consumer) = self.membership.consumer() {
             consumer.commit(commits);
         }

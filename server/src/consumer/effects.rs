@@ -11,6 +11,7 @@ use super::{
     inputs::notice,
     lanes::Grant,
     metadata,
+    meter::SeekReason,
     mutation::{self, Mutation},
     tell::tell,
 };
@@ -30,6 +31,10 @@ impl Driver {
                 .and_then(|entry| entry.lane.poll_effect())
             {
                 self.carry_out_one(now, generation, effect);
+            }
+            if let Some(entry) = self.lanes.get_mut(generation) {
+                self.meter.answered.add(&entry.lane.take_answered());
+                entry.follow_floor(now);
             }
             self.confirmed(generation);
             self.watch_stop(generation);
@@ -82,24 +87,21 @@ impl Driver {
                 let Some(entry) = self.lanes.get(generation) else {
                     return;
                 };
+                self.meter.ended.note(why.into(), range.len());
                 self.subscribers
                     .give_back(subscriber, entry.bodies.size(range));
                 if why == Return::Rewound {
                     let news = notice(entry.label(), NoticeKind::Rewound, Some(range), "");
                     let _missed = self.subscribers.inform(subscriber, Outbound::Lane(news));
                 }
+                self.trace_returned(generation, subscriber, range, why);
             }
-            Effect::Settled { range } => {
-                if let Some(entry) = self.lanes.get_mut(generation) {
-                    entry.bodies.release(range);
-                    entry.forget_notes(range);
-                    atomic::forget(&mut entry.refusals, range);
-                }
-            }
+            Effect::Settled { range } => self.settled(generation, range),
             Effect::Skipped { range } => {
                 if let Some(entry) = self.lanes.get_mut(generation) {
                     entry.bodies.release(range);
                 }
+                self.trace_settled(generation, range);
             }
             Effect::Lost { range } => self.lost(generation, range),
             Effect::Dropped { offset, cause } => self.dropped(generation, offset, cause),
@@ -128,6 +130,15 @@ impl Driver {
         }
     }
 
+    fn settled(&mut self, generation: Generation, range: OffsetRange) {
+        if let Some(entry) = self.lanes.get_mut(generation) {
+            entry.bodies.release(range);
+            entry.forget_notes(range);
+            atomic::forget(&mut entry.refusals, range);
+        }
+        self.trace_settled(generation, range);
+    }
+
     /// A drain's last commit travels with the answer to the revoke. Before a stop has
     /// drained a lane the consumer is free to commit, and whoever waits for that before
     /// its next verdict would hold the drain up. Exactly once the drain waits for the
@@ -144,6 +155,7 @@ impl Driver {
         let Some(entry) = self.lanes.get_mut(generation) else {
             return;
         };
+        entry.watched.asks(now, serial);
         let commit = Commit {
             generation,
             position: mutation::position(position, serial, (entry.start, entry.fetched)),
@@ -151,8 +163,12 @@ impl Driver {
             metadata: entry.lane.commit_map(serial).map(metadata::write),
             letters,
         };
-        if is_revoked || entry.lane.is_done() {
-            entry.last_commit = Some(commit);
+        let is_last = is_revoked || entry.lane.is_done();
+        self.trace_commit(&commit);
+        if is_last {
+            if let Some(entry) = self.lanes.get_mut(generation) {
+                entry.last_commit = Some(commit);
+            }
         } else {
             self.commits.push(commit);
         }
@@ -176,12 +192,15 @@ impl Driver {
         entry.forget_fetched();
         entry.granted = Grant::default();
         entry.seek += 1;
+        let seek = entry.seek;
+        self.meter.seeks.note(SeekReason::Failure, 1);
         tell!(info, self, entry;
             position = to.get(),
             "lane seeks back to its floor"
         );
+        self.trace_seek(generation, to);
         if let Some(consumer) = self.membership.consumer() {
-            consumer.seek(generation, to, entry.seek);
+            consumer.seek(generation, to, seek);
         }
     }
 

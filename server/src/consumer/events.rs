@@ -9,6 +9,7 @@ use super::{
     handle::{NoticeKind, Outbound, State},
     inputs::notice,
     membership::Revoke,
+    meter::{CommitResult, Rebalance, SeekReason},
     mutation::{self, Mutation},
     standstill::{Standstill, Why},
     tell::tell,
@@ -37,6 +38,7 @@ impl Driver {
                 let now = self.now();
                 self.fence.end_blind(now);
                 self.lanes_gone(&generations);
+                self.trace_revoked();
             }
             Event::Fetched(chunk) => self.fetched(chunk),
             Event::AtEnd {
@@ -50,11 +52,17 @@ impl Driver {
                 oldest,
             } => self.gone(generation, seek, oldest),
             Event::Heads(heads) => {
-                for (generation, head) in heads {
-                    if let Some(entry) = self.lanes.get_mut(generation) {
-                        entry.head = Some(head);
+                let now = self.now();
+                for head in heads {
+                    if let Some(entry) = self.lanes.get_mut(head.generation) {
+                        entry.head = Some(head.end);
+                        entry.watched.ends(now, head);
                     }
                 }
+            }
+            Event::Client(stats) => {
+                self.meter.client.advance(self.client.as_ref(), &stats);
+                self.client = Some(*stats);
             }
             Event::Prefetch { bytes } => self.count_prefetch(bytes),
             Event::Contact { age } => self.heard_of_group(age),
@@ -73,6 +81,7 @@ impl Driver {
     fn assigned(&mut self, lanes: Vec<Assigned>) {
         let now = self.now();
         self.membership.assigned = Some(now);
+        self.meter.rebalances.note(Rebalance::Assigned, 1);
         // The coordinator has just given them out.
         self.fence.heard(now);
         let looked_up = match self.parts.subscription.start {
@@ -80,6 +89,7 @@ impl Driver {
             StartAt::Earliest | StartAt::Fail => false,
         };
         self.leases_moved = true;
+        self.trace_assigned(lanes.len());
         for assigned in lanes {
             let generation = assigned.generation;
             let committed = assigned.committed;
@@ -89,7 +99,7 @@ impl Driver {
                 "lane assigned"
             );
             let subscription = Arc::clone(&self.parts.subscription);
-            self.lanes.assign(&subscription, assigned);
+            self.lanes.assign(now, &subscription, assigned);
             self.members_join(generation, now);
             if let Some(entry) = self.lanes.touch(generation) {
                 if let Some(doubt) = entry.lane.snapshot().map.doubt {
@@ -112,6 +122,7 @@ impl Driver {
                 let news = notice(label.clone(), NoticeKind::Assigned, None, "");
                 self.subscribers.announce(&Outbound::Lane(news));
                 if let Some(detail) = anew {
+                    self.trace_reset(generation);
                     tracing::error!(
                         subscription = self.parts.subscription.name,
                         topic = %label.topic,
@@ -129,6 +140,12 @@ impl Driver {
 
     fn begin_revoke(&mut self, revoke: Revoke) {
         let now = self.now();
+        let kind = if revoke.lost {
+            Rebalance::Lost
+        } else {
+            Rebalance::Revoked
+        };
+        self.meter.rebalances.note(kind, 1);
         let wait = if revoke.lost {
             std::time::Duration::ZERO
         } else {
@@ -137,6 +154,7 @@ impl Driver {
             self.parts.subscription.revoke_drain
         };
         self.leases_moved = true;
+        self.trace_revoking(revoke.generations.len(), revoke.lost);
         for generation in &revoke.generations {
             if let Some(entry) = self.lanes.touch(*generation) {
                 if mutation::is_on(Mutation::KeepLaneOverRevoke) {
@@ -168,9 +186,10 @@ impl Driver {
         self.carry_out(now);
         self.leases_moved = true;
         for generation in generations {
-            let Some(entry) = self.lanes.remove(*generation) else {
+            let Some(mut entry) = self.lanes.remove(*generation) else {
                 continue;
             };
+            self.trace_gone(&mut entry.traces);
             self.subscribers.release_from(*generation);
             self.fence_unconfirmed(*generation);
             self.parts.budget.recount(entry.counted, 0);
@@ -191,7 +210,7 @@ impl Driver {
         }
     }
 
-    fn fetched(&mut self, chunk: Chunk) {
+    fn fetched(&mut self, mut chunk: Chunk) {
         let now = self.now();
         let Some(entry) = self.lanes.touch(chunk.generation) else {
             return;
@@ -215,8 +234,15 @@ impl Driver {
         let Some(last) = chunk.records.last() else {
             return;
         };
-        entry.fetched = Some(Offset::new(last.offset).next());
+        let end = Offset::new(last.offset).next();
+        entry.fetched = Some(end);
         entry.at_end = None;
+        entry.watched.read_to(now, end);
+        let (records, bytes) = (chunk.records.len() as u64, chunk.bytes.len() as u64);
+        self.meter.fetched.note(records, bytes);
+        if let Some(polled) = chunk.polled.take() {
+            self.trace_fetched(&chunk, *polled);
+        }
         self.take_in(now, chunk);
     }
 
@@ -236,6 +262,7 @@ impl Driver {
             self.looks += 1;
             entry.at_end = Some(self.looks);
             entry.told.end = Some(position);
+            entry.watched.read_to(now, position);
             entry.hear_of_log(now, None);
         }
     }
@@ -249,6 +276,8 @@ impl Driver {
         {
             entry.fetched = entry.fetched.max(Some(oldest));
             entry.told.oldest = Some(oldest);
+            entry.watched.read_to(now, oldest);
+            self.meter.seeks.note(SeekReason::Retention, 1);
             entry.hear_of_log(now, None);
         }
     }
@@ -267,13 +296,19 @@ impl Driver {
 
     fn committed(&mut self, commit: broker::Commit, result: Result<(), broker::Error>) {
         let now = self.now();
+        self.trace_committed(&commit, &result);
+        self.meter.commits.note(CommitResult::of(&result), 1);
         self.letters_committed(now, commit.generation, commit.serial, &result);
         let Some(entry) = self.lanes.touch(commit.generation) else {
             return;
         };
+        if let Some(took) = entry.watched.answered(now, commit.serial) {
+            self.meter.commit_times.note(took, 1);
+        }
         let outcome = match result {
             Ok(()) => {
                 self.fence.heard(now);
+                self.meter.committed_offsets += entry.watched.confirmed(commit.position);
                 if let Some(count) = self.commit_failures.over() {
                     tracing::info!(count, "commits succeed again");
                 }
@@ -300,6 +335,7 @@ impl Driver {
 
     fn sought(&mut self, generation: Generation, seek: u64, result: &Result<(), broker::Error>) {
         let now = self.now();
+        self.trace_sought(generation, seek, result);
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -309,6 +345,7 @@ impl Driver {
         match result {
             Ok(()) => entry.lane.handle_seek(now, SeekOutcome::Done),
             Err(error) => {
+                self.meter.seek_failures += 1;
                 tell!(warn, self, entry;
                     %error,
                     "seek failed and is tried again"

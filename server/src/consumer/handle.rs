@@ -5,14 +5,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{OffsetRange, Target, Verdict, VerdictResult};
+use ackgate_lane::{OffsetRange, Target, Verdict};
 use ackgate_proto::v1;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
+pub use super::news::{DrainReason, End, LaneLabel, LaneNotice, NoticeKind, VerdictAnswer};
 use super::{
     counts::Counts,
     draw::{Draw, Drawn},
+    measured::Measured,
+    meter::Meter,
     opening::{Attach, Opened, Session},
     shown::Shown,
     standstill::{Lanes, Reset},
@@ -149,36 +153,12 @@ pub enum Input {
     Detach(Session, Departure),
     /// An operator wants to see the subscription.
     Show(oneshot::Sender<Shown>),
+    /// Somebody wants the subscription in numbers.
+    Measure(oneshot::Sender<Measured>),
     /// An operator closes breakers.
     ResetBreakers(Lanes, oneshot::Sender<Reset>),
     /// The gateway stops: drain for this long at most, then leave the group.
     Stop(Duration),
-}
-
-/// Names a lane to subscribers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneLabel {
-    /// The number that verdicts name.
-    pub lane: u64,
-    /// Its topic.
-    pub topic: Arc<str>,
-    /// Its partition.
-    pub partition: i32,
-    /// Its epoch.
-    pub epoch: u64,
-}
-
-impl LaneLabel {
-    /// Names all lanes at once.
-    #[must_use]
-    pub fn everything() -> Self {
-        Self {
-            lane: 0,
-            topic: Arc::from(""),
-            partition: -1,
-            epoch: 0,
-        }
-    }
 }
 
 /// A run that was handed out before.
@@ -208,89 +188,17 @@ pub struct OutboundBatch {
     pub traces: Vec<v1::RecordTrace>,
 }
 
-/// What became of a part of a verdict that changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerdictAnswer {
-    /// The lane as the subscriber named it.
-    pub lane: u64,
-    /// First offset as the subscriber named it, or of the part.
-    pub first: i64,
-    /// Last offset, included.
-    pub last: i64,
-    /// What became of it; `Err` with a reason code if it was malformed.
-    pub result: Result<VerdictResult, &'static str>,
-}
-
-/// What happened to a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoticeKind {
-    /// It is this gateway's.
-    Assigned,
-    /// It is about to move.
-    Revoking,
-    /// It has gone.
-    Revoked,
-    /// It waits.
-    Held,
-    /// What was out is void.
-    Rewound,
-    /// It goes on.
-    Recovered,
-    /// Records have vanished.
-    LostRange,
-    /// It belongs to this subscriber now.
-    Leased,
-    /// It belongs to another subscriber, or to nobody yet.
-    Standby,
-    /// Its log is another one: all that was known of it is void.
-    Reset,
-    /// What is out is void: the group may have given the lanes away.
-    Fenced,
-}
-
-/// News of a lane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneNotice {
-    /// Which.
-    pub lane: LaneLabel,
-    /// What.
-    pub kind: NoticeKind,
-    /// Offsets concerned.
-    pub range: Option<OffsetRange>,
-    /// In words.
-    pub detail: String,
-}
-
-/// Why a session is told that it ends soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrainReason {
-    /// The gateway stops.
-    GatewayStops,
-    /// Its connection is too old.
-    ConnectionAge,
-}
-
-/// Why the gateway ends a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It said goodbye.
-    Closed,
-    /// It wanted what there was, and there is nothing left.
-    Drained,
-    /// The gateway stops.
-    ShuttingDown,
-    /// It does not read what it is sent.
-    NotReading,
-    /// As much as may wait to become durable does, and has for long.
-    NotDurable,
-    /// One message of it asked for more answers than any may.
-    TooManyAnswers,
-    /// A later session of the same subscriber took its place.
-    Superseded,
-    /// It kept a lane's window full for too long without a verdict.
-    Slow,
-    /// Its connection is too old.
-    ConnectionAged,
+impl OutboundBatch {
+    /// A batch of that lane, without records yet.
+    pub(super) fn of(lane: LaneLabel) -> Self {
+        Self {
+            lane,
+            records: Vec::with_capacity(1),
+            ranges: Vec::with_capacity(1),
+            redelivered: Vec::new(),
+            traces: Vec::new(),
+        }
+    }
 }
 
 /// What a session hears.
@@ -329,6 +237,8 @@ pub struct Handle {
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) state: watch::Receiver<State>,
     pub(super) counts: watch::Receiver<Counts>,
+    /// What was counted when the driver ended.
+    pub(super) last: Arc<Mutex<Option<Meter>>>,
 }
 
 /// How a subscription is.
@@ -397,6 +307,22 @@ impl Handle {
         self.send(Input::Show(answer)).await?;
         // The driver answers whatever it takes in its next turn, or is gone.
         shown.await.map_err(|_gone| Stopped)
+    }
+
+    /// The subscription in numbers at one moment.
+    ///
+    /// # Errors
+    /// The driver has stopped; then [`Self::last`] tells what it had counted.
+    pub async fn measure(&self) -> Result<Measured, Stopped> {
+        let (answer, measured) = oneshot::channel();
+        self.send(Input::Measure(answer)).await?;
+        measured.await.map_err(|_gone| Stopped)
+    }
+
+    /// What the driver had counted when it stopped; `None` while it runs.
+    #[must_use]
+    pub fn last(&self) -> Option<Meter> {
+        self.last.lock().clone()
     }
 
     /// Closes the breakers of these lanes that are open.

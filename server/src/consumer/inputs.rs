@@ -11,8 +11,10 @@ use super::{
         Confirm, Credit, End, Input, LaneVerdict, NoticeKind, Outbound, Ticket, VerdictAnswer,
     },
     lanes::Note,
+    meter::Problem,
     mutation::{self, Mutation},
     opening::Session,
+    traces::{self, Ended},
 };
 
 /// Answers to one message. Verdicts on long runs with a mixed past could ask for any
@@ -60,6 +62,8 @@ impl Driver {
                 let Some(subscriber) = self.speaks(session) else {
                     return;
                 };
+                let malformed = refused.len() as u64;
+                self.meter.problems.note(Problem::Malformed, malformed);
                 let mut answers = refused;
                 for (lane, range) in targets {
                     self.extend(subscriber, lane, range, by, &mut answers);
@@ -77,6 +81,7 @@ impl Driver {
             Input::Drain(session, grace) => self.drain_session(session, grace),
             Input::Detach(session, how) => self.depart(session, how),
             Input::Show(answer) => self.show(answer),
+            Input::Measure(answer) => self.measure(answer),
             Input::ResetBreakers(of, answer) => self.reset_breakers(&of, answer),
             Input::Stop(drain) => self.stop(drain),
         }
@@ -92,6 +97,8 @@ impl Driver {
         ticket: Option<Ticket>,
     ) {
         let (subscriber, sequence) = question;
+        let malformed = refused.len() as u64;
+        self.meter.problems.note(Problem::Malformed, malformed);
         let mut answers = refused;
         let is_durable = confirm == Confirm::Durable && !mutation::is_on(Mutation::ConfirmEarly);
         let mut deeds = is_durable.then(Deeds::default);
@@ -158,7 +165,8 @@ impl Driver {
             reason,
         } = verdict;
         let Some(entry) = self.lanes.touch_named(lane) else {
-            answers.push(elsewhere(lane, target.range, known));
+            self.meter.problems.note(elsewhere(known), 1);
+            answers.push(answer_elsewhere(lane, target.range, known));
             return;
         };
         let mut parts = Vec::with_capacity(1);
@@ -183,6 +191,24 @@ impl Driver {
         if mutation::is_on(Mutation::HideProblems) {
             return;
         }
+        if !entry.traces.is_empty() {
+            let is_broadcast = entry.lane.is_broadcast();
+            let at = std::time::SystemTime::now();
+            let applied = parts
+                .iter()
+                .filter(|it| it.result == VerdictResult::Applied);
+            for Answer { range, .. } in applied {
+                let end = Ended {
+                    range: *range,
+                    subscriber,
+                    how: traces::End::of(verdict),
+                    code: &code,
+                    at,
+                };
+                entry.traces.ended(&self.parts.tracer, is_broadcast, end);
+            }
+        }
+        self.meter.note_problems(&parts);
         if let Some(deeds) = deeds {
             deeds.note(entry.lane.generation(), lane, verdict, &parts);
         }
@@ -212,7 +238,8 @@ impl Driver {
         let now = self.now();
         let known = self.lanes.knew(lane);
         let Some(entry) = self.lanes.touch_named(lane) else {
-            answers.push(elsewhere(lane, range, known));
+            self.meter.problems.note(elsewhere(known), 1);
+            answers.push(answer_elsewhere(lane, range, known));
             return;
         };
         let mut parts = Vec::with_capacity(1);
@@ -223,6 +250,7 @@ impl Driver {
         entry
             .lane
             .handle_extend(now, subscriber, target, by, &mut parts);
+        self.meter.note_problems(&parts);
         answers.extend(parts.iter().filter_map(|part| problem(lane, part)));
     }
 
@@ -264,12 +292,24 @@ impl Driver {
         for range in ranges {
             entry.lane.handle_sent(now, subscriber, *range);
             entry.bodies.handed_over(*range, at, &name);
+            if !entry.traces.is_empty() {
+                entry.traces.sent(subscriber, *range, at);
+            }
         }
     }
 }
 
+/// What a verdict on a lane that is not here comes to.
+const fn elsewhere(known: bool) -> Problem {
+    if known {
+        Problem::Fenced
+    } else {
+        Problem::Unknown
+    }
+}
+
 /// The answer to a verdict on a lane that is not here.
-fn elsewhere(lane: u64, range: OffsetRange, known: bool) -> VerdictAnswer {
+fn answer_elsewhere(lane: u64, range: OffsetRange, known: bool) -> VerdictAnswer {
     let result = if known {
         VerdictResult::Fenced
     } else {

@@ -15,7 +15,7 @@ use ackgate_lane::{
 
 use super::{
     bodies::Bodies, handle::LaneLabel, intake::Gate, metadata, mutation, numbers::Numbers,
-    progress::Progress, standstill::Standstill, told::Told,
+    progress::Progress, standstill::Standstill, told::Told, traces::Traces, watched::Watched,
 };
 use crate::{
     broker::{Assigned, Commit, TopicPartition},
@@ -42,6 +42,8 @@ pub(super) struct Entry {
     /// Whose the lane is, where it belongs to one subscriber at a time.
     pub(super) lease: Option<Lease>,
     pub(super) bodies: Bodies,
+    /// Those of its records that are traced.
+    pub(super) traces: Traces,
     /// Fetched and not shown to the lane yet.
     pub(super) gate: Gate,
     /// By offset and, where each subscriber has its own say, by subscriber; an entry
@@ -80,6 +82,8 @@ pub(super) struct Entry {
     pub(super) head: Option<Position>,
     /// What the log told while records from before it waited at the gate.
     pub(super) told: Told,
+    /// What is remembered of it for those who watch.
+    pub(super) watched: Watched,
     /// It gets no grant for want of memory.
     pub(super) starved: bool,
     /// Retained and granted bytes as they were last counted in the gateway's budget.
@@ -147,6 +151,7 @@ impl Entry {
 
     /// Forgets what is fetched: it will be read again.
     pub(super) fn forget_fetched(&mut self) {
+        self.keep_stamp();
         self.bodies.clear();
         self.gate.clear();
         self.told = Told::default();
@@ -193,7 +198,12 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 
 impl Lanes {
     /// Begins a lane.
-    pub(super) fn assign(&mut self, subscription: &config::Subscription, assigned: Assigned) {
+    pub(super) fn assign(
+        &mut self,
+        now: Time,
+        subscription: &config::Subscription,
+        assigned: Assigned,
+    ) {
         let leased = subscription.lane_lease().is_some();
         let generation = assigned.generation;
         let known = self.epochs.entry(assigned.partition.clone());
@@ -231,6 +241,7 @@ impl Lanes {
             number,
             lease: leased.then(Lease::default),
             bodies: Bodies::default(),
+            traces: Traces::default(),
             gate: Gate::default(),
             notes: BTreeMap::new(),
             granted: Grant::default(),
@@ -249,6 +260,7 @@ impl Lanes {
             waiting: BTreeMap::new(),
             head: None,
             told: Told::default(),
+            watched: Watched::begin(assigned.start, assigned.committed, now),
             starved: false,
             counted: 0,
             dirty: false,

@@ -8,8 +8,10 @@ use ackgate_lane::{Cause, DeadLetterOutcome, Generation, Offset, Time};
 use super::{
     dead_letter::{self, GivenUp, cause_name},
     driver::Driver,
+    meter::LetterOutcome,
     mutation::{self, Mutation},
     tell::tell,
+    traces,
 };
 use crate::{
     broker::{self, ErrorKind, Placed},
@@ -28,18 +30,25 @@ impl Driver {
         let refuser = entry.lane.refusal(given_up.offset);
         let refuser = refuser.and_then(|refusal| self.subscribers.name(refusal.subscriber));
         let letter = subscription.dead_letter.as_ref().and_then(|dead_letter| {
-            dead_letter::build(subscription, dead_letter, entry, given_up, refuser)
+            let topic = Some(dead_letter.topic.as_str());
+            let own = traces::letter(entry, &self.parts.tracer, given_up, topic);
+            let mut letter =
+                dead_letter::build(subscription, dead_letter, entry, given_up, refuser)?;
+            letter.keep_one_trace(own.as_ref());
+            Some(letter)
         });
         let (Some(letter), Some(producer)) = (letter, self.parts.producer.as_ref()) else {
             // The body is being fetched again, or there is nowhere to write to:
             // the lane holds and asks again.
+            let postponed = LetterOutcome::Postponed;
+            self.meter.letters.note(given_up.cause, postponed);
             entry
                 .lane
                 .handle_dead_letter(now, given_up.offset, DeadLetterOutcome::Postponed);
             return;
         };
         let producer = Arc::clone(producer);
-        let offset = given_up.offset;
+        let (offset, cause) = (given_up.offset, given_up.cause);
         if mutation::is_on(Mutation::SettleBeforeDeadLetter) {
             let stored = DeadLetterOutcome::Stored;
             entry.lane.handle_dead_letter(now, offset, stored);
@@ -51,7 +60,7 @@ impl Driver {
             {
                 tokio::time::sleep(FULL).await;
             }
-            (generation, offset, result)
+            (generation, (offset, cause), result)
         }));
         tell!(debug, self, entry;
             offset = given_up.offset.get(),
@@ -64,10 +73,12 @@ impl Driver {
     pub(super) fn letter_answered(
         &mut self,
         generation: Generation,
-        offset: Offset,
+        (offset, cause): (Offset, Cause),
         result: &Result<Placed, broker::Error>,
     ) {
         let now = self.now();
+        self.trace_letter(generation, offset, result.as_ref().map(Some));
+        self.meter.letters.note(cause, LetterOutcome::of(result));
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
@@ -108,6 +119,7 @@ impl Driver {
 
     pub(super) fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
         self.tally.given_up(cause);
+        self.meter.letters.note(cause, LetterOutcome::Dropped);
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
@@ -126,6 +138,7 @@ impl Driver {
         tries: u32,
     ) {
         self.tally.counts.parked += 1;
+        self.meter.letters.note(cause, LetterOutcome::Parked);
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
@@ -146,6 +159,7 @@ impl Driver {
         tries: u32,
     ) {
         self.tally.counts.discarded += 1;
+        self.meter.letters.note(cause, LetterOutcome::Discarded);
         self.tally.given_up(cause);
         let Some(entry) = self.lanes.get(generation) else {
             return;

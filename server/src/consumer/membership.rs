@@ -212,6 +212,8 @@ impl Driver {
     pub(super) fn consumer_closed(&mut self) {
         self.membership.joined = None;
         self.membership.assigned = None;
+        // The next one counts from 0.
+        self.client = None;
         let now = self.now();
         self.fence.end_blind(now);
         self.count_prefetch(0);
@@ -233,7 +235,7 @@ impl Driver {
             });
         self.revokes = waiting;
         for revoke in done {
-            let commits = if revoke.lost {
+            let commits: Vec<Commit> = if revoke.lost {
                 Vec::new()
             } else {
                 let lanes = revoke.generations.iter().filter_map(|g| self.lanes.get(*g));
@@ -241,6 +243,7 @@ impl Driver {
                     .filter_map(|entry| entry.last_commit.clone())
                     .collect()
             };
+            self.meter.commit_batches += u64::from(!commits.is_empty());
             // The consumer stops waiting at its own deadline; then nobody listens.
             let _late = revoke.reply.try_send(commits);
         }

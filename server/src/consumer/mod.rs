@@ -29,10 +29,13 @@ mod lanes;
 mod leases;
 mod leaving;
 mod letters;
+mod measured;
 mod members;
 mod membership;
 mod metadata;
+mod meter;
 pub(crate) mod mutation;
+mod news;
 mod numbers;
 mod opening;
 mod progress;
@@ -45,6 +48,8 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod told;
+mod traces;
+mod watched;
 
 pub use budget::Budget;
 pub use counts::Counts;
@@ -56,6 +61,11 @@ pub use handle::{
     VerdictAnswer,
 };
 pub use intake::Wall;
+pub use measured::{HeldBy, Measured, MeasuredLane};
+pub use meter::{
+    ATTEMPT_BOUNDS, Attempts, By, Client, Closed, CommitResult, Ended, LetterOutcome, Meter,
+    Problem, Rebalance, SeekReason, Volume,
+};
 pub use opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed, Session};
 pub use reason::{Reason, ReasonKind, Weight};
 pub use shown::{Shown, ShownLane, ShownSubscriber};

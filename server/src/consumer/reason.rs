@@ -214,9 +214,12 @@ impl Driver {
         })
     }
 
-    /// What keeps every lane of the subscription, because its group does not answer.
+    /// What keeps all lanes of the subscription, or has taken them: its group does not
+    /// answer.
     pub(super) fn group(&self, now: Time) -> Option<Reason> {
-        if self.lanes.len() == 0 {
+        // Its lanes go with the group. Then it is told until the group is heard again.
+        let has_left = self.membership.consumer().is_none();
+        if has_left || (self.lanes.len() == 0 && !self.fence.is_silent(now)) {
             return None;
         }
         let silence = self.fence.silence(now);
@@ -292,10 +295,11 @@ impl Driver {
         }
         let generation = entry.lane.generation();
         let mut with_room = self.subscribers.with_room(generation).into_iter();
-        if entry.lane.has_ready() && !with_room.any(|id| entry.may_take(id)) {
+        let takes = |id| entry.may_take(id) && entry.lane.ready_for(id).is_some();
+        if entry.lane.has_ready() && !with_room.any(takes) {
             let text = match entry.lease {
                 Some(_) => "the credit of the lane's holder is used up",
-                None => "the credit of all subscribers is used up",
+                None => "the credit of those who may take what is ready is used up",
             };
             return Some(ReasonKind::NoCredit.because(text));
         }

@@ -112,6 +112,7 @@ impl Driver {
     }
 
     pub(super) fn tripped(&mut self, generation: Generation, trip: Trip) {
+        self.meter.trips += 1;
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };

@@ -106,13 +106,21 @@ pub(super) struct Allowance {
 
 impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
-    const fn is_eligible(&self) -> bool {
+    pub(super) const fn is_eligible(&self) -> bool {
         (self.credit.is_some() || self.drawing.is_some()) && self.leaving.is_none()
     }
 
     /// Whether it may take records of `lane`.
     fn is_free_for(&self, lane: Generation) -> bool {
         self.reserved.is_none_or(|reserved| reserved.lane == lane)
+    }
+
+    /// Bytes of the records of a batch, and of what is told beside them, within `to`.
+    pub(super) fn message_room(&self, to: &Allowance) -> u64 {
+        match &self.drawing {
+            None => self.max_batch_bytes,
+            Some(_) => to.bytes,
+        }
     }
 
     fn allowance(&self, subscriber: Subscriber, first_record: u64) -> Option<Allowance> {
@@ -375,6 +383,11 @@ impl Attached {
             outbox_limit: self.outbox.max_capacity(),
             reserved: self.reserved.is_some(),
         }
+    }
+
+    /// Its credit, and what is out to it.
+    pub(super) const fn volumes(&self) -> (Credit, Size) {
+        (self.credit, self.out)
     }
 
     /// Puts a message into the outbox; `false` if it is full.

@@ -12,6 +12,7 @@ use crate::{
     publish::{self, Patience, Terms},
     readiness::Readiness,
     registry::{Made, Make, Source},
+    telemetry::traces::Traces,
 };
 
 /// The part of the gateway's memory that Kafka's client may fill ahead of the lanes:
@@ -29,6 +30,7 @@ pub(super) struct Kafka {
     /// Bytes that one consumer may fetch ahead.
     prefetch: Prefetch,
     readiness: Readiness,
+    traces: Traces,
 }
 
 /// What one consumer may fetch ahead of its lanes, in bytes.
@@ -58,11 +60,12 @@ impl Prefetch {
 }
 
 impl Kafka {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, traces: Traces) -> Self {
         Self {
             clusters: config.clusters.clone(),
             prefetch: Prefetch::of(config),
             readiness: Readiness::default(),
+            traces,
         }
     }
 
@@ -115,9 +118,12 @@ impl Make for Kafka {
             Source::Declared => self.prefetch.declared,
             Source::AdHoc => self.prefetch.ad_hoc,
         };
+        let connect = KafkaConnect::new(cluster, subscription).within(prefetch);
+        let sampling = self.traces.sampling(&cluster.name);
         Ok(Made {
-            connect: Arc::new(KafkaConnect::new(cluster, subscription).within(prefetch)),
+            connect: Arc::new(connect.sampling(sampling)),
             producer,
+            tracer: self.traces.tracer(subscription),
         })
     }
 }

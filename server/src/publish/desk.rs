@@ -135,6 +135,18 @@ impl Desk {
         })
     }
 
+    /// Every cluster that takes records.
+    #[must_use]
+    pub fn places(&self) -> &[Arc<Place>] {
+        &self.shared.places
+    }
+
+    /// How many streams and calls run.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.shared.open.len()
+    }
+
     /// A stop waits for whoever holds one.
     pub fn enter(&self) -> TaskTrackerToken {
         self.shared.open.token()

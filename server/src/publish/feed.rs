@@ -110,6 +110,9 @@ impl Feed {
                 });
             }
         }
+        let sizes = turn.iter().filter(|it| paid(it).is_some());
+        let sizes = sizes.map(|(draft, _)| size(&draft.record));
+        self.place.published().took(sizes.sum());
         let until = self.ledger.until();
         let entry = |(draft, weight): &mut (Draft, u64)| Entry {
             topic: self.topic(&draft.record.topic),
@@ -173,16 +176,20 @@ impl Feed {
 
     /// What a record counts: never more than all that there is.
     fn weight(&self, draft: &Draft) -> u64 {
-        let record = &draft.record;
-        let key = record.key.as_ref().map_or(0, bytes::Bytes::len);
-        let value = record.value.as_ref().map_or(0, bytes::Bytes::len);
-        let header = |(name, value): &(String, Option<bytes::Bytes>)| {
-            HEADER_BYTES + (name.len() + value.as_ref().map_or(0, bytes::Bytes::len)) as u64
-        };
-        let headers: u64 = record.headers.iter().map(header).sum();
-        let weight = (key + value) as u64 + headers + RECORD_BYTES;
+        let headers = draft.record.headers.len() as u64 * HEADER_BYTES;
+        let weight = size(&draft.record) + headers + RECORD_BYTES;
         weight.min(self.place.publish().max_in_flight_bytes)
     }
+}
+
+/// Bytes of key, value and headers.
+fn size(record: &Outgoing) -> u64 {
+    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let headers = record.headers.iter();
+    let headers: usize = headers
+        .map(|(name, value)| name.len() + length(value))
+        .sum();
+    (length(&record.key) + length(&record.value) + headers) as u64
 }
 
 fn paid((draft, weight): &(Draft, u64)) -> Option<u64> {

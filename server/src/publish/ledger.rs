@@ -17,6 +17,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use super::published::Published;
 use crate::broker::{Answers, Placed, Unwritten, Why};
 
 /// Results in one run; with [`RUN_BYTES`] far below what every gRPC library takes.
@@ -89,6 +90,8 @@ pub struct Ledger {
     /// Bytes of the cluster.
     bytes: Arc<Semaphore>,
     timeout: Duration,
+    /// Where results are counted once they leave.
+    published: Arc<Published>,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +122,7 @@ impl Ledger {
         share: u32,
         bytes: Arc<Semaphore>,
         timeout: Duration,
+        published: Arc<Published>,
     ) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
@@ -128,6 +132,7 @@ impl Ledger {
             most: share,
             bytes,
             timeout,
+            published,
         })
     }
 
@@ -186,6 +191,8 @@ impl Ledger {
                 let mut state = self.state.lock();
                 state.expire(Instant::now());
                 if let Some(run) = state.run() {
+                    drop(state);
+                    self.published.answered(&run.results);
                     return run;
                 }
                 state.slots.front().map(|slot| slot.until)
@@ -229,6 +236,15 @@ impl Ledger {
     #[must_use]
     pub fn count(&self) -> Count {
         self.state.lock().count
+    }
+}
+
+/// What nobody has been told is counted all the same.
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        while let Some(run) = self.state.get_mut().run() {
+            self.published.answered(&run.results);
+        }
     }
 }
 

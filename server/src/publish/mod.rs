@@ -15,6 +15,7 @@ mod desk;
 mod feed;
 mod ledger;
 mod place;
+mod published;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use feed::{Draft, Feed};
 pub(crate) use ledger::Entry;
 pub use ledger::{Answered, Count, Ledger, Run};
 pub use place::{Place, Terms};
+pub use published::{Counted, Published};
 
 /// What a record counts beside its key, value and headers: for what is kept of it here
 /// and in the client library.

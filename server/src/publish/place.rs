@@ -14,6 +14,7 @@ use super::{
     desk::{Make, Patience},
     feed::TURN_BYTES,
     ledger::Ledger,
+    published::Published,
 };
 use crate::{
     broker::{self, ErrorKind, Unwritten, Why, Write},
@@ -51,6 +52,8 @@ pub struct Place {
     /// Held while one is made, so that nobody makes it twice.
     producers: tokio::sync::Mutex<Producers>,
     make: Arc<dyn Make>,
+    /// What is counted of its records.
+    published: Arc<Published>,
 }
 
 impl Place {
@@ -62,6 +65,7 @@ impl Place {
             topics: Mutex::default(),
             producers: tokio::sync::Mutex::default(),
             make,
+            published: Arc::default(),
         }
     }
 
@@ -105,13 +109,27 @@ impl Place {
         let share = (max_in_flight_bytes / SHARES).max(TURN_BYTES);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
         let bytes = Arc::clone(&self.bytes);
-        Ledger::new(max_in_flight_records, share, bytes, timeout)
+        let published = Arc::clone(&self.published);
+        Ledger::new(max_in_flight_records, share, bytes, timeout, published)
     }
 
     /// Bytes that may still be under way.
     #[cfg(test)]
     pub(super) fn bytes_left(&self) -> u64 {
         self.bytes.available_permits() as u64
+    }
+
+    /// Bytes that are under way.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        let left = self.bytes.available_permits() as u64;
+        self.publish.max_in_flight_bytes.saturating_sub(left)
+    }
+
+    /// What is counted of its records.
+    #[must_use]
+    pub fn published(&self) -> &Published {
+        &self.published
     }
 
     /// All producers that were made.

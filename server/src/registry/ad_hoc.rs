@@ -185,10 +185,16 @@ impl Shared {
         }
     }
 
-    /// Forgets a retired subscription that has stopped.
+    /// Forgets a retired subscription that has stopped, but for what it had counted.
     pub(super) fn forget(&self, group: &Group) {
-        let State { ad_hoc, .. } = &mut *self.state.lock();
-        ad_hoc.remove(group);
+        let State { ad_hoc, past, .. } = &mut *self.state.lock();
+        let Some(running) = ad_hoc.remove(group) else {
+            return;
+        };
+        if let Some(last) = running.handle.last() {
+            let cluster = running.handle.subscription().cluster.clone();
+            past.entry(cluster).or_default().add(&last);
+        }
     }
 }
 

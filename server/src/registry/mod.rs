@@ -6,7 +6,12 @@
 //! a group on a cluster reads one set of topics at a time; whoever holds a [`Lease`]
 //! finds its driver running, because attaching and retiring are decided under one lock.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
@@ -14,7 +19,8 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     broker::{self, Producer},
     config::{AdHoc, Cluster, Contradiction, Denied, Refusal, Subscription, Wishes},
-    consumer::{Budget, Handle, Parts, Wall},
+    consumer::{Budget, Handle, Meter, Parts, Wall},
+    telemetry::traces::Tracer,
 };
 
 mod ad_hoc;
@@ -57,6 +63,8 @@ pub struct Made {
     pub connect: Arc<dyn broker::Connect>,
     /// Writes its dead letters; `None` if the policy needs none.
     pub producer: Option<Arc<dyn Producer>>,
+    /// Takes its spans.
+    pub tracer: Tracer,
 }
 
 /// What a session wants to attach to.
@@ -135,7 +143,21 @@ struct Shared {
 struct State {
     closed: bool,
     ad_hoc: HashMap<Group, Running>,
+    /// What ad hoc subscriptions that have ended had counted, by cluster.
+    past: BTreeMap<String, Meter>,
     producers: Vec<Arc<dyn Producer>>,
+}
+
+/// What there is to be measured.
+#[derive(Debug)]
+pub struct Measurable {
+    /// The subscriptions of the configuration, by name.
+    pub declared: Vec<Handle>,
+    /// The ad hoc ones.
+    pub ad_hoc: Vec<Handle>,
+    /// What earlier ad hoc ones had counted, by cluster, for each cluster where there can be
+    /// any. None of them is in `ad_hoc`.
+    pub past: BTreeMap<String, Meter>,
 }
 
 /// What runs when the gateway stops.
@@ -238,6 +260,30 @@ impl Registry {
         running
     }
 
+    /// What there is to be measured. A driver is either among the handles or its counts are
+    /// in the past, so that sums over both never go back.
+    #[must_use]
+    pub fn measurable(&self) -> Measurable {
+        let mut declared: Vec<Handle> = self.shared.declared.values().cloned().collect();
+        declared.sort_by(|a, b| a.subscription().name.cmp(&b.subscription().name));
+        let clusters = self.shared.rules.iter().flat_map(AdHoc::clusters);
+        let none = clusters.map(|name| (name.to_owned(), Meter::default()));
+        let mut past: BTreeMap<String, Meter> = none.collect();
+        let state = self.shared.state.lock();
+        past.extend(state.past.clone());
+        Measurable {
+            declared,
+            ad_hoc: state.ad_hoc.values().map(|it| it.handle.clone()).collect(),
+            past,
+        }
+    }
+
+    /// The memory of all lanes.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.shared.budget
+    }
+
     /// From now on nothing can be attached to. Returns what runs.
     #[must_use]
     pub fn close(&self) -> Closing {
@@ -268,6 +314,7 @@ impl Shared {
             budget: self.budget.clone(),
             origin: self.origin,
             wall: Wall::system(),
+            tracer: made.tracer.clone(),
             stalled_after: self.stalled_after,
         })
     }

@@ -54,6 +54,7 @@ impl Make for InMemory {
         Ok(Made {
             connect: Arc::new(self.broker.clone()),
             producer: subscription.dead_letter.is_some().then_some(producer),
+            tracer: Tracer::off(),
         })
     }
 }

@@ -84,6 +84,7 @@ pub(super) fn weight(input: &Input, confirm: Confirm) -> u32 {
         | Input::Detach(..)
         | Input::Beat(_)
         | Input::Show(_)
+        | Input::Measure(_)
         | Input::ResetBreakers(..)
         | Input::Stop(_) => 1,
     }

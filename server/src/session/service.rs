@@ -52,7 +52,19 @@ const LEAST_STALL: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     closed: Arc<AtomicBool>,
+    open: Arc<Open>,
 }
+
+/// Sessions that are attached: each holds one of these, and so counts.
+#[derive(Debug, Default)]
+struct Open {
+    streams: Arc<()>,
+    pulls: Arc<()>,
+}
+
+/// A session that counts until this is dropped.
+#[derive(Debug)]
+pub(super) struct Counts(#[allow(dead_code, reason = "held for its drop")] Arc<()>);
 
 impl Gate {
     /// From now on new streams are refused.
@@ -62,6 +74,23 @@ impl Gate {
 
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Counts a stream.
+    pub(super) fn stream(&self) -> Counts {
+        Counts(Arc::clone(&self.open.streams))
+    }
+
+    /// Counts a session without one.
+    pub(super) fn pull(&self) -> Counts {
+        Counts(Arc::clone(&self.open.pulls))
+    }
+
+    /// How many streams there are, and sessions without one.
+    #[must_use]
+    pub fn sessions(&self) -> (usize, usize) {
+        let count = |of: &Arc<()>| Arc::strong_count(of).saturating_sub(1);
+        (count(&self.open.streams), count(&self.open.pulls))
     }
 }
 
@@ -294,6 +323,7 @@ impl Shared {
             Ok(attached) => attached,
             Err(status) => return Outcome::Refused(status),
         };
+        let _counts = self.gate.stream();
         let opened = self.opened(&opening, session, accepted);
         if transport.send(Ok(opened)).await.is_err() {
             return Outcome::Gone;

@@ -96,6 +96,7 @@ impl Make for Node {
         Ok(Made {
             connect: Arc::clone(&node) as _,
             producer: writes.then_some(node as _),
+            tracer: crate::telemetry::traces::Tracer::off(),
         })
     }
 }

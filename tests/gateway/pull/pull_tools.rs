@@ -11,7 +11,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![
         both: puller_of_the_client_crate_answers_what_it_takes;
         embedded: command_prints_and_acks_or_gives_back,
-            puller_begins_anew_where_its_session_has_ended;
+            puller_begins_anew_where_its_session_has_ended,
+            puller_goes_on_waiting_over_aged_connections;
     ]
 }
 
@@ -126,4 +127,20 @@ async fn puller_begins_anew_where_its_session_has_ended(stage: Stage) {
     let problems = orders.settle_durably([again[0].acked()]).await;
     assert_eq!(problems.expect("it is durable"), []);
     assert_eq!(stage.committed(&topic, 0).await, Some(1));
+}
+
+async fn puller_goes_on_waiting_over_aged_connections(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let top = "listen.max_connection_age = \"2s\"\nshutdown.drain = \"10m\"";
+    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], top).await;
+    let builder = Subscriber::builder(format!("http://{}", gateway.address), "orders");
+    let puller = builder.puller().await.expect("it connects");
+    let mut puller = puller.wait(Duration::from_secs(55));
+    let waiting = tokio::spawn(async move { puller.pull().await });
+    // It is the call of the third connection at least that finds it.
+    gateway.logs("subscriber attached").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    stage.produce(&topic, &["a"]).await;
+    let leases = waiting.await.expect("it does not panic");
+    assert_eq!(leases.expect("it goes on").len(), 1);
 }

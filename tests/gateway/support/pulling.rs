@@ -6,10 +6,10 @@ use ackgate_proto::v1::{
     Confirm, ExtendRequest, Extension, LaneEvent, Outcome, PullRequest, PullResponse,
     SettleRequest, Verdict, VerdictAnswer, gateway_service_client::GatewayServiceClient,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Code, Request, Status, transport::Channel};
 
-use super::{PATIENCE, Received, connection, eventually, reason};
+use super::{PATIENCE, Received, connection, eventually, reason, received::unpack};
 
 /// One session, or none yet.
 #[derive(Clone, Debug)]
@@ -29,24 +29,7 @@ pub(crate) fn span(duration: Duration) -> Option<prost_types::Duration> {
 
 /// The records of an answer.
 pub(crate) fn records_of(answer: &PullResponse) -> Vec<Received> {
-    let mut records = Vec::new();
-    for batch in &answer.batches {
-        for record in &batch.records {
-            let run = batch
-                .redeliveries
-                .iter()
-                .find(|run| (run.first_offset..=run.last_offset).contains(&record.offset));
-            records.push(Received {
-                lane: batch.lane,
-                partition: batch.partition,
-                offset: record.offset,
-                attempt: run.map_or(1, |run| run.attempt),
-                delivery: run.map_or(1, |run| run.delivery),
-                record: record.clone(),
-            });
-        }
-    }
-    records
+    answer.batches.iter().cloned().flat_map(unpack).collect()
 }
 
 /// Their values.
@@ -126,8 +109,13 @@ impl Pulling {
 
     /// Calls until so many records have come.
     pub(crate) async fn records(&mut self, count: usize) -> Vec<Received> {
+        let deadline = Instant::now() + PATIENCE;
         let mut records = Vec::new();
         while records.len() < count {
+            assert!(
+                Instant::now() < deadline,
+                "{count} records did not come: {records:?}"
+            );
             records.extend(self.pull().await);
         }
         records

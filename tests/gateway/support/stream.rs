@@ -4,10 +4,9 @@
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use ackgate_proto::v1::{
-    Batch, Beat, Close, Confirm, Credit, DrainReason, LaneEvent, Open, Opened, Outcome, Record,
-    Settle, Settled, SubscribeRequest, SubscribeResponse, Verdict,
-    gateway_service_client::GatewayServiceClient, subscribe_request::Request,
-    subscribe_response::Response,
+    Beat, Close, Confirm, Credit, DrainReason, LaneEvent, Open, Opened, Outcome, Settle, Settled,
+    SubscribeRequest, SubscribeResponse, Verdict, gateway_service_client::GatewayServiceClient,
+    subscribe_request::Request, subscribe_response::Response,
 };
 use tokio::{
     sync::mpsc,
@@ -20,7 +19,7 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use super::PATIENCE;
+use super::{PATIENCE, Received, received::unpack};
 
 /// More than any test receives at once.
 const PLENTY: Credit = Credit {
@@ -34,40 +33,6 @@ pub(crate) async fn connection(address: SocketAddr) -> Result<Channel, Status> {
     let endpoint = endpoint.expect("an address makes a URI");
     let connected = endpoint.connect().await;
     connected.map_err(|error| Status::unavailable(error.to_string()))
-}
-
-/// One record with everything that its batch said about it.
-#[derive(Clone, Debug)]
-pub(crate) struct Received {
-    /// The lane as verdicts name it.
-    pub(crate) lane: u64,
-    /// Where it comes from.
-    pub(crate) partition: i32,
-    /// Its offset.
-    pub(crate) offset: i64,
-    /// Number of the attempt.
-    pub(crate) attempt: u32,
-    /// Number of the delivery.
-    pub(crate) delivery: u32,
-    /// Everything else.
-    pub(crate) record: Record,
-}
-
-impl Received {
-    /// The value as text.
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(self.record.value.as_deref().unwrap_or_default()).unwrap()
-    }
-
-    /// A verdict on it.
-    pub(crate) fn verdict(&self, outcome: Outcome) -> Verdict {
-        Verdict {
-            lane: self.lane,
-            first_offset: self.offset,
-            outcome: outcome.into(),
-            ..Verdict::default()
-        }
-    }
 }
 
 /// An open stream. Dropping it is what a crashed subscriber looks like.
@@ -367,31 +332,6 @@ impl Stream {
         }
         Ok(())
     }
-}
-
-fn unpack(batch: Batch) -> impl Iterator<Item = Received> {
-    let Batch {
-        lane,
-        partition,
-        records,
-        redeliveries,
-        ..
-    } = batch;
-    records.into_iter().map(move |record| {
-        let offset = record.offset;
-        let (attempt, delivery) = redeliveries
-            .iter()
-            .find(|run| (run.first_offset..=run.last_offset).contains(&offset))
-            .map_or((1, 1), |run| (run.attempt, run.delivery));
-        Received {
-            lane,
-            partition,
-            offset,
-            attempt,
-            delivery,
-            record,
-        }
-    })
 }
 
 /// The stable reason code of a status of ours.

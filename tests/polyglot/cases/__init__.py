@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 
-_MODULES = ["verdicts", "records", "streams", "stops", "bulk", "access", "reflection"]
+_MODULES = ["verdicts", "records", "streams", "stops", "bulk", "access", "traces", "reflection"]
 _found = []
 
 

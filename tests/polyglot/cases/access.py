@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 
+import ports
 from broker import Record
 from cases import case
 from program import PATIENCE
@@ -40,11 +41,21 @@ def stays_out(stage, at, *arguments):
     assert not program.all("opened"), "it was let in"
     # With TLS 1.3 a client's certificate is refused after its handshake, when the call may
     # be under way already.
-    assert seen[0].code in ("UNAVAILABLE", "CANCELLED") and seen[0].message, seen[0]
+    broken = ("UNAVAILABLE", "CANCELLED", "INTERNAL")
+    assert seen[0].code in broken and seen[0].message, seen[0]
     if seen[0]["event"] == "error":
         program.gives_up()
     else:
         program.close()
+
+
+def gives_up_tls(stage, at, *arguments):
+    """A program that cannot have TLS here says so at once, and does not try again."""
+    program = stage.program(at, *arguments)
+    error = program.gives_up()
+    assert error.code == "UNAVAILABLE" and "TLS" in error.message, error
+    assert not program.all("disconnected"), "it tried again"
+    assert not program.all("opened"), "it was let in"
 
 
 @case
@@ -64,8 +75,13 @@ def tls(stage):
 
     # Neither an authority that did not sign it, nor a name that it is not for.
     other = type(authority)(stage.folder, "other").file
-    stays_out(stage, f"https://localhost:{gateway.port}", "--tls-ca", other)
-    stays_out(stage, f"127.0.0.1:{gateway.port}", *trusts, "--tls-server-name", "else.test")
+    gives_up_tls(stage, f"https://localhost:{gateway.port}", "--tls-ca", other)
+    else_ = ["--tls-server-name", "else.test"]
+    gives_up_tls(stage, f"127.0.0.1:{gateway.port}", *trusts, *else_)
+    # Plain text may as well have met a gateway that goes down; TLS to a plain port has not.
+    stays_out(stage, gateway)
+    plain = stage.gateway({"work": {"topics": [topic]}})
+    gives_up_tls(stage, f"https://localhost:{plain.port}", *trusts)
 
 
 @case
@@ -84,6 +100,28 @@ def mtls(stage):
     at = f"https://localhost:{gateway.port}"
     works(stage, topic, at, *trusts, "--tls-cert", mine, "--tls-key", my_key)
     stays_out(stage, at, *trusts)
+
+
+@case
+def addresses(stage):
+    """Of several addresses the one that serves is found, and the next one once it is gone."""
+    topic = stage.topic()
+    stage.broker.write(topic, [Record(b"first")])
+    gateway = stage.gateway({"work": {"topics": [topic]}})
+    spare = stage.gateway({"work": {"topics": [topic]}})
+    spare.process.kill()
+    nobody = f"127.0.0.1:{ports.free()}"
+    program = stage.program(f"{nobody},{gateway.address},{spare.address}")
+    program.first("verdict", verdict="acked")
+    stage.settled(topic)
+    # Its lanes go where the other one is, and so does the program.
+    gateway.process.kill()
+    spare.start()
+    stage.broker.write(topic, [Record(b"second")])
+    program.count(2, "opened", 60)
+    program.first("verdict", 60, verdict="acked", offset=1)
+    stage.settled(topic)
+    program.close()
 
 
 @case

@@ -68,6 +68,8 @@ impl Broadcast {
         if answers.iter().skip(before).any(counted) {
             share.heard = now;
         }
+        let answered = share.lane.take_answered();
+        self.answered.add(&answered);
         self.pump(now);
     }
 

@@ -64,8 +64,8 @@ use std::{
 pub use self::{members::Joined, share::Debt, tally::Counts};
 use self::{share::Share, tally::Tally};
 use crate::{
-    Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation, Lane, Letter,
-    Offset, OffsetRange, Order, Policy, Start, Subscriber, Time,
+    Answered, Cause, CommitOutcome, Confirmation, DeadLetterOutcome, Effect, Epoch, Generation,
+    Lane, Letter, Offset, OffsetRange, Order, Policy, Start, Subscriber, Time,
 };
 
 /// Who has all records of the trunk: nobody, but a lane knows only holders.
@@ -112,6 +112,8 @@ pub struct Broadcast {
     /// Something that the lane does not see, as bytes, keeps it from fetching.
     is_full_outside: bool,
     effects: VecDeque<Effect>,
+    /// Verdicts of members that were applied, not yet taken.
+    answered: Answered,
 }
 
 impl Broadcast {
@@ -136,6 +138,7 @@ impl Broadcast {
             full: None,
             is_full_outside: false,
             effects: VecDeque::new(),
+            answered: Answered::default(),
         }
     }
 
@@ -239,6 +242,11 @@ impl Broadcast {
     pub fn handle_full(&mut self, now: Time, is_full: bool) {
         self.is_full_outside = is_full;
         self.pump(now);
+    }
+
+    /// As [`Lane::take_answered`], for every member's own verdicts.
+    pub fn take_answered(&mut self) -> Answered {
+        std::mem::take(&mut self.answered)
     }
 
     /// The next thing to do; call until `None` after every input.

@@ -1,8 +1,10 @@
 //! What an operator sees.
 
-use ackgate_lane::{DeadLetterOutcome, Hold, Offset, OffsetRange, Order, Policy, Verdict};
+use ackgate_lane::{
+    Answered, DeadLetterOutcome, Hold, Offset, OffsetRange, Order, Policy, Verdict, VerdictResult,
+};
 
-use crate::support::{A, B, Bench, FAILED, at, failed_for, in_lane_order, policy, range};
+use crate::support::{A, B, Bench, DEADLINE, FAILED, at, failed_for, in_lane_order, policy, range};
 
 #[test]
 fn a_snapshot_counts_what_is_out_delayed_and_unsettled() {
@@ -91,4 +93,42 @@ fn a_lane_owes_what_is_behind_its_key_and_what_is_to_be_read_again() {
     ordered.fetched(0, 1).deliver(A, 0, 1).ack(A, 1, 1);
     ordered.applied(A, 0, 0, FAILED);
     assert!(ordered.lane.owes(A), "the lane goes back");
+}
+
+#[test]
+fn verdicts_that_apply_are_counted_once_with_the_time_since_the_hand_over() {
+    let mut bench = Bench::new(policy());
+    bench.fetched(0, 5).deliver(A, 0, 5);
+    bench.until(40);
+    bench.ack(A, 0, 2);
+    bench.until(200);
+    bench
+        .applied(A, 3, 3, FAILED)
+        .applied(A, 4, 4, Verdict::Rejected)
+        .applied(A, 5, 5, Verdict::Released);
+    let again = bench.verdict(A, (0, 2), None, Verdict::Acked);
+    assert_eq!(again, [(0, 2, VerdictResult::Duplicate)]);
+    let answered = bench.lane.take_answered();
+    assert_eq!(
+        (
+            answered.acked,
+            answered.rejected,
+            answered.failed,
+            answered.released
+        ),
+        (3, 1, 1, 1)
+    );
+    assert_eq!(answered.times.count(), 6);
+    assert_eq!(answered.times.total.as_millis(), 3 * 40 + 3 * 200);
+    assert_eq!(bench.lane.take_answered(), Answered::default());
+}
+
+#[test]
+fn a_late_verdict_is_counted_and_has_no_time() {
+    let mut bench = Bench::new(policy());
+    bench.fetched(0, 0).deliver(A, 0, 0);
+    bench.until(DEADLINE + 1);
+    bench.ack(A, 0, 0);
+    let answered = bench.lane.take_answered();
+    assert_eq!((answered.acked, answered.times.count()), (1, 0));
 }

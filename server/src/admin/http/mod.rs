@@ -26,7 +26,11 @@ use axum::{
 use tonic::{Status, service::Routes};
 
 pub(crate) use self::guard::Names;
-use crate::{health::View, registry::Registry};
+use crate::{
+    health::View,
+    registry::Registry,
+    telemetry::{metrics, traces::Traces},
+};
 
 /// The longest an answer may take: what gathers from all subscriptions has given up before.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -38,8 +42,16 @@ pub(crate) const PATHS: &[(&str, &str)] = &[
         "whether this process lives, as JSON; always 200",
     ),
     (
+        "/metrics",
+        "metrics in Prometheus' text format or OpenMetrics",
+    ),
+    (
         "/readyz",
         "whether the gateway can serve, and what keeps it from that, as JSON or text; 200 or 503",
+    ),
+    (
+        "/v1/traces",
+        "the last spans, as OTLP in JSON; ?subscription=, topic, trace_id, since, limit",
     ),
 ];
 
@@ -50,14 +62,20 @@ pub(crate) struct Parts {
     pub(crate) registry: Registry,
     /// When the gateway began.
     pub(crate) started: Instant,
+    /// Where metrics come from.
+    pub(crate) metrics: metrics::Source,
     /// What clusters have answered.
     pub(crate) health: View,
+    /// What has the spans.
+    pub(crate) traces: Traces,
 }
 
 /// The pages, without what every request passes.
 fn pages(parts: &Parts) -> Router {
     Router::new()
         .merge(health::routes(parts))
+        .merge(parts.traces.routes())
+        .merge(metrics::routes(&parts.metrics))
         .merge(ready::routes(parts))
 }
 

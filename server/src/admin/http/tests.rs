@@ -12,6 +12,7 @@ use crate::{
     config::Subscription,
     consumer::Budget,
     registry::{Made, Make, Source},
+    telemetry::traces::Traces,
 };
 
 /// Nobody asks for a subscription.
@@ -34,9 +35,19 @@ fn pages() -> Router {
         Duration::from_secs(10),
         Arc::new(Nothing),
     );
+    let registry = registry.expect("nothing is refused");
     let parts = Parts {
-        registry: registry.expect("nothing is refused"),
+        registry: registry.clone(),
         started: Instant::now(),
+        traces: Traces::quiet(),
+        metrics: metrics::Source {
+            registry,
+            desk: crate::publish::Desk::closed(),
+            gate: crate::session::Gate::default(),
+            started: std::time::SystemTime::now(),
+            max_lanes: 10,
+            exports: Arc::default(),
+        },
         health: View::unasked(&["main"]).0,
     };
     let names = Names::of("127.0.0.1".parse().unwrap());

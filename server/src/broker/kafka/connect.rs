@@ -32,6 +32,7 @@ use super::{
 use crate::{
     broker::{Commit, Connect, Consumer, Error, ErrorKind, Event},
     config::{Cluster, Subscription},
+    telemetry::traces::Sampling,
 };
 
 /// What a revoke waits beyond the subscription's own drain, for verdicts that
@@ -71,9 +72,19 @@ impl KafkaConnect {
                 own,
                 revoke_wait: subscription.revoke_drain + REVOKE_SLACK,
                 atomic: settings::transactions(cluster, subscription),
+                sampling: None,
             }),
             session,
         }
+    }
+
+    /// Looks for records that are traced.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Option<Sampling>) -> Self {
+        if let Some(plan) = Arc::get_mut(&mut self.plan) {
+            plan.sampling = sampling;
+        }
+        self
     }
 
     /// Limits what each consumer fetches ahead to `bytes`, over all its lanes.

@@ -167,7 +167,8 @@ impl Worker {
         if let Err(error) = consumer.subscribe(&topics) {
             return End::Broken(format!("subscription failed: {error}"));
         }
-        let mut fetcher = Fetcher::new();
+        let mut fetcher = Fetcher::new(self.plan.sampling.clone());
+        let uncommitted = self.config.get("isolation.level") == Some("read_uncommitted");
         let mut ticked = Instant::now();
         loop {
             if self.inbox.closing() || self.core.lock().outbox.closed() {
@@ -187,7 +188,7 @@ impl Worker {
             let mut core = self.core.lock();
             self.review(&mut core, consumer);
             if let Some(stats) = consumer.context().stats() {
-                core.observe(&stats);
+                core.observe(&stats, uncommitted);
                 let lanes = stats.partitions(&self.plan.topics);
                 if core
                     .limits

@@ -33,6 +33,7 @@ use super::{
 use crate::{
     broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition},
     config::StartAt,
+    telemetry::traces::Sampling,
 };
 
 /// Far below `max.poll.interval.ms`, 300 s by default.
@@ -57,6 +58,8 @@ pub(super) struct Plan {
     pub(super) revoke_wait: Duration,
     /// Exactly once: how commits are made.
     pub(super) atomic: Option<Settings>,
+    /// Which records are traced; `None`: none.
+    pub(super) sampling: Option<Sampling>,
 }
 
 impl Plan {
@@ -95,8 +98,8 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Takes statistics.
-    pub(super) fn observe(&mut self, stats: &Stats) {
+    /// Takes statistics; `uncommitted`: unfinished transactions are read too.
+    pub(super) fn observe(&mut self, stats: &Stats, uncommitted: bool) {
         if let Some(age) = stats.contact {
             self.outbox.send(Event::Contact { age });
         }
@@ -104,8 +107,8 @@ impl Core {
         for lane in &mut self.lanes {
             let TopicPartition { topic, partition } = &lane.partition;
             let log = stats.log(topic, *partition);
-            if let Some(head) = log.and_then(|log| lane.observe(log)) {
-                heads.push((lane.generation, head));
+            if let Some(head) = log.and_then(|log| lane.observe(log, uncommitted)) {
+                heads.push(head);
             }
             if let Some(event) = end_of(lane) {
                 self.outbox.send(event);
@@ -114,6 +117,7 @@ impl Core {
         if !heads.is_empty() {
             self.outbox.send(Event::Heads(heads));
         }
+        self.outbox.send(Event::Client(Box::new(stats.client)));
     }
 
     /// Takes what the runtime has asked for.

@@ -16,9 +16,13 @@ use rdkafka::{
 
 use super::{
     guard::guarded,
+    probe::Probe,
     settings::{CHUNK_BYTES, CHUNK_RECORDS},
 };
-use crate::broker::RecordIndex;
+use crate::{
+    broker::{RecordIndex, TopicPartition},
+    telemetry::traces::{self, Polled, Sampling, Seed},
+};
 
 /// Tags of `ackgate.v1.Record`.
 const OFFSET: u32 = 1;
@@ -55,6 +59,8 @@ pub(super) struct Encoder {
     bytes: BytesMut,
     index: Vec<RecordIndex>,
     headers: BytesMut,
+    /// Looks for traced records, where there can be any.
+    probe: Option<Probe>,
 }
 
 impl Encoder {
@@ -64,7 +70,28 @@ impl Encoder {
             bytes: BytesMut::with_capacity(ROOM),
             index: Vec::with_capacity(CHUNK_RECORDS),
             headers: BytesMut::new(),
+            probe: None,
         }
+    }
+
+    /// The same, which looks for traced records.
+    pub(super) fn probing(sampling: Option<Sampling>) -> Self {
+        Self {
+            probe: sampling.map(Probe::new),
+            ..Self::new()
+        }
+    }
+
+    /// What follows is of that partition. `seed` keeps what was found out about it.
+    pub(super) fn begin(&mut self, partition: &TopicPartition, seed: &mut Option<Seed>) {
+        if let Some(probe) = &mut self.probe {
+            probe.begin(partition, seed);
+        }
+    }
+
+    /// What is to be told of the records gathered since [`Self::begin`], if anything.
+    pub(super) fn polled(&mut self) -> Option<Box<Polled>> {
+        self.probe.as_mut()?.take()
     }
 
     /// Records gathered so far.
@@ -94,9 +121,8 @@ impl Encoder {
         let kind = u64::from((kind as i32).cast_unsigned());
         let (key, value) = (message.key(), message.payload());
         self.headers.clear();
-        if let Some(headers) = message.headers() {
-            put_headers(headers, &mut self.headers);
-        }
+        let headers = message.headers();
+        let parent = headers.and_then(|headers| put_headers(headers, &mut self.headers));
 
         let len = number_len(OFFSET, offset)
             + number_len(TIMESTAMP_MS, timestamp)
@@ -128,6 +154,9 @@ impl Encoder {
             key: key.map(key_number),
             timestamp_ms,
         });
+        if let Some(probe) = &mut self.probe {
+            probe.look(offset, value.map(<[u8]>::len), headers, parent);
+        }
         true
     }
 
@@ -152,17 +181,23 @@ impl Encoder {
     }
 }
 
-fn put_headers<H: Headers>(headers: &H, out: &mut BytesMut) {
+/// Returns which of them says the record's trace, if one does.
+fn put_headers<H: Headers>(headers: &H, out: &mut BytesMut) -> Option<usize> {
+    let mut parent = None;
     for index in 0..headers.count() {
         let found = guarded(|| {
             if let Some(header) = headers.try_get(index) {
                 put_header(header.key, header.value, out);
+                if header.value.is_some() && traces::is_parent(header.key) {
+                    parent = Some(index);
+                }
             }
         });
         if found.is_none() {
             put_header(UNREADABLE_KEY, None, out);
         }
     }
+    parent
 }
 
 fn put_header(key: &str, value: Option<&[u8]>, out: &mut BytesMut) {

@@ -9,7 +9,10 @@ use super::{
     lane::Lane,
     rebalance::Context,
 };
-use crate::broker::{Error, ErrorKind, Event};
+use crate::{
+    broker::{Error, ErrorKind, Event},
+    telemetry::traces::Sampling,
+};
 
 /// The order of turns, and the buffers that records are written to.
 pub(super) struct Fetcher {
@@ -19,9 +22,9 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(sampling: Option<Sampling>) -> Self {
         Self {
-            encoder: Encoder::new(),
+            encoder: Encoder::probing(sampling),
             turn: 0,
         }
     }

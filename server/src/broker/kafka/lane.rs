@@ -25,7 +25,10 @@ use super::{
     stats::Log,
     wake::Waker,
 };
-use crate::broker::{Chunk, Error, TopicPartition};
+use crate::{
+    broker::{Chunk, Error, Head, TopicPartition},
+    telemetry::traces::Seed,
+};
 
 /// How long one seek may take. It waits for librdkafka's own thread only, which
 /// answers within microseconds unless it is stuck.
@@ -63,8 +66,11 @@ pub(super) struct Lane {
     at_end: bool,
     /// The end that was told last.
     told_end: Option<u64>,
-    /// The end of the log that was told last, markers included.
-    head: Option<u64>,
+    /// The end of the log, and of what may be read of it, as they were told last, markers
+    /// included.
+    head: Option<(u64, u64)>,
+    /// From which the traces of its records follow, once somebody has asked.
+    trace_seed: Option<Seed>,
     /// The log does not have the position to read; when to look where it lies.
     astray: Option<Astray>,
 }
@@ -128,6 +134,7 @@ impl Lane {
             at_end: false,
             told_end: None,
             head: None,
+            trace_seed: None,
             astray: None,
         })
     }
@@ -202,16 +209,23 @@ impl Lane {
         self.astray.as_mut()
     }
 
-    /// Takes what statistics tell. The log's end, if it has moved.
-    pub(super) fn observe(&mut self, log: Log) -> Option<Position> {
+    /// Takes what statistics tell. The log's end, if it has moved. Where transactions are
+    /// respected, only what lies below the first unfinished one may be read.
+    pub(super) fn observe(&mut self, log: Log, uncommitted: bool) -> Option<Head> {
         let end = u64::try_from(log.end).ok();
         if end.is_some() && end != self.end {
             self.told_by_stats = end;
             self.suspect();
         }
-        let head = u64::try_from(log.head).ok()?;
-        let moved = self.head.replace(head) != Some(head);
-        moved.then_some(Position::new(head))
+        let end = u64::try_from(log.head).ok()?;
+        let stable = u64::try_from(log.stable).ok().filter(|_| !uncommitted);
+        let readable = stable.map_or(end, |stable| stable.min(end));
+        let moved = self.head.replace((end, readable)) != Some((end, readable));
+        moved.then_some(Head {
+            generation: self.generation,
+            end: Position::new(end),
+            readable: Position::new(readable),
+        })
     }
 
     /// The end of what can be read, once everything below it was fetched, if that is
@@ -275,6 +289,7 @@ impl Lane {
             .unwrap_or(usize::MAX)
             .min(CHUNK_BYTES);
         let mut failure = None;
+        encoder.begin(&self.partition, &mut self.trace_seed);
         loop {
             if encoder.len() >= limit || encoder.size() >= size {
                 self.suspect();
@@ -309,6 +324,7 @@ impl Lane {
 
     fn chunk(&mut self, encoder: &mut Encoder) -> Option<Chunk> {
         let (records, bytes) = encoder.take()?;
+        let polled = encoder.polled();
         self.records = self.records.saturating_sub(records.len() as u64);
         self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
         if let Some(last) = records.last() {
@@ -319,6 +335,7 @@ impl Lane {
             seek: self.seek,
             records,
             bytes,
+            polled,
         })
     }
 }

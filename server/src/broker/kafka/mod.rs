@@ -29,6 +29,7 @@ mod lane;
 mod outbox;
 mod past;
 mod prefetch;
+mod probe;
 mod producer;
 mod rebalance;
 mod relocate;

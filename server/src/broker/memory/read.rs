@@ -1,12 +1,17 @@
 //! What a consumer of the broker in memory reads.
 
+use std::time::SystemTime;
+
 use ackgate_lane::Position;
 use ackgate_proto::v1;
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 
 use super::State;
-use crate::broker::{Chunk, Event, RecordIndex};
+use crate::{
+    broker::{Chunk, Event, RecordIndex},
+    telemetry::traces::{Polled, RecordTrace, Sampling, is_parent},
+};
 
 impl State {
     pub(super) fn fetch(&mut self) -> Option<Chunk> {
@@ -36,11 +41,16 @@ impl State {
                 reading.position = last.offset + 1;
                 self.fetched += records.len() as u64;
                 let (generation, seek) = (*generation, reading.seek);
+                let bytes = bytes.freeze();
+                let sampling = self.sampling.as_ref();
+                let polled =
+                    sampling.and_then(|of| polled(of, "orders", reading.partition, bytes.clone()));
                 return Some(Chunk {
                     generation,
                     seek,
                     records,
-                    bytes: bytes.freeze(),
+                    bytes,
+                    polled,
                 });
             }
         }
@@ -71,6 +81,39 @@ impl State {
         }
         reached
     }
+}
+
+/// What the adapter would tell of traced records.
+fn polled(of: &Sampling, topic: &str, partition: i32, bytes: Bytes) -> Option<Box<Polled>> {
+    let seed = of.seed(topic, partition);
+    let batch = v1::Batch::decode(bytes).expect("encoded records");
+    let trace = |record: &v1::Record| {
+        let offset = u64::try_from(record.offset).expect("an offset");
+        let headers = || {
+            record
+                .headers
+                .iter()
+                .map(|it| (it.key.as_str(), it.value.as_deref()))
+        };
+        let parent = headers().filter(|(key, value)| value.is_some() && is_parent(key));
+        let parent = parent.last().and_then(|(_, value)| value);
+        let (trace, parent) = of.look(seed, offset, parent, headers)?;
+        Some(RecordTrace {
+            offset,
+            trace,
+            parent,
+            body: record.value.as_ref().map(Bytes::len),
+        })
+    };
+    let traces: Vec<RecordTrace> = batch.records.iter().filter_map(trace).collect();
+    let now = SystemTime::now();
+    (!traces.is_empty()).then(|| {
+        Box::new(Polled {
+            began: now,
+            ended: now,
+            traces,
+        })
+    })
 }
 
 /// What the adapter would tell of a record.

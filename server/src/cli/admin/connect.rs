@@ -43,16 +43,24 @@ impl Place {
     /// # Errors
     /// The address is none, or nobody answers there.
     pub(super) async fn connect(&self) -> Result<AdminServiceClient<Channel>> {
+        let channel = self.channel().await?;
+        Ok(AdminServiceClient::new(channel).max_decoding_message_size(MOST_BYTES))
+    }
+
+    /// Connects, to speak plain HTTP.
+    ///
+    /// # Errors
+    /// The address is none, or nobody answers there.
+    pub(super) async fn channel(&self) -> Result<Channel> {
         let endpoint = Endpoint::from(uri(&self.address)?)
             .connect_timeout(CONNECTS_WITHIN)
             .timeout(ANSWERS_WITHIN);
-        let channel = endpoint.connect().await.with_context(|| {
+        endpoint.connect().await.with_context(|| {
             format!(
                 "no gateway serves operators at {}: is its admin.address set?",
                 self.address
             )
-        })?;
-        Ok(AdminServiceClient::new(channel).max_decoding_message_size(MOST_BYTES))
+        })
     }
 }
 

@@ -186,6 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_that_waits_says_for_what_and_holds_not() {
+        let waiting = Lane {
+            hold: LaneHold::Unspecified.into(),
+            waits_for: "no subscriber is\nattached".to_owned(),
+            ..lane()
+        };
+        let shown = ShownLane::from(waiting);
+        assert_eq!((shown.hold, shown.waits_for.is_some()), (None, true));
+        let table = table(&[shown]);
+        let last = table.lines().last().expect("a line");
+        assert_eq!(last, "orders orders/3: waits: no subscriber is attached");
+    }
+
+    #[test]
     fn programs_get_what_is_not_known_as_null() {
         let json = serde_json::to_value(ShownLane::from(lane())).expect("plain values");
         assert_eq!(json["floor"], 100);

@@ -101,7 +101,8 @@ pub(super) fn configured(bootstrap: &str, address: &str, operators: &str) -> Res
         ("subscriptions", ORDERS, subscription),
     ];
     let text = format!(
-        "listen = {{ address = \"{address}\" }}\nadmin = {{ address = \"{operators}\" }}\n{}",
+        "listen = {{ address = \"{address}\" }}\nadmin = {{ address = \"{operators}\" }}\n\
+         telemetry = {{ traces = {{ sample = 1.0 }} }}\n{}",
         configuration(tables)?
     );
     Ok(config::parse(&text, Path::new("demo"), [])?)

@@ -13,6 +13,7 @@ mod environment;
 mod exactly_once;
 mod intake;
 mod limits;
+mod otlp;
 mod properties;
 mod publish;
 mod rules;

@@ -6,9 +6,11 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use ackgate_client::TraceContext;
 use ackgate_lane::{Cause, Counts, Offset};
 use ackgate_proto::v1;
 use bytes::Bytes;
+use opentelemetry::trace::SpanContext;
 
 use super::{
     bodies::History,
@@ -19,6 +21,7 @@ use crate::{
     broker::Outgoing,
     config,
     headers::{self, DEAD_LETTER as PREFIX},
+    telemetry::traces,
 };
 
 mod alias;
@@ -56,6 +59,37 @@ pub(super) struct Letter {
     partition: config::LetterPartition,
     provenance: Vec<(&'static str, String)>,
     aliases: Vec<Header>,
+}
+
+impl Letter {
+    /// Leaves one header `traceparent`: of several that of the record that counts. Without
+    /// one that is well formed `own` is what the letter says of its trace.
+    pub(super) fn keep_one_trace(&mut self, own: Option<&SpanContext>) {
+        let headers = &mut self.record.headers;
+        let last = |headers: &[Header]| {
+            headers
+                .iter()
+                .rposition(|(name, value)| traces::is_parent(name) && value.is_some())
+        };
+        let is_well_formed = TraceContext::of_headers(
+            headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_deref())),
+        )
+        .is_some();
+        if is_well_formed {
+            let counts = last(headers);
+            let mut index = 0;
+            headers.retain(|(name, _)| {
+                index += 1;
+                !traces::is_parent(name) || counts == Some(index - 1)
+            });
+        } else if let Some(own) = own {
+            headers.retain(|(name, _)| !traces::is_parent(name));
+            let value = traces::traceparent(own).into();
+            headers.push((traces::PARENT.to_owned(), Some(value)));
+        }
+    }
 }
 
 /// The names of causes in headers, logs and metrics.

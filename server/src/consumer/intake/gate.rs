@@ -59,6 +59,13 @@ impl Gate {
         self.records
     }
 
+    /// The timestamp of the first record that waits, and when it came.
+    pub(in crate::consumer) fn oldest(&self) -> Option<(i64, Time)> {
+        let front = self.held.front()?;
+        let record = front.chunk.records.get(front.passed)?;
+        Some((record.timestamp_ms, front.arrived))
+    }
+
     /// How many more records may be fetched, given that `room` may otherwise.
     pub(in crate::consumer) fn room(&self, room: u32) -> u32 {
         let held = u32::try_from(self.records).unwrap_or(u32::MAX);
@@ -174,6 +181,7 @@ impl Held {
                 })
                 .collect(),
             bytes: Bytes::copy_from_slice(&part),
+            polled: None,
         }
     }
 }
@@ -199,6 +207,7 @@ mod tests {
                 })
                 .collect(),
             bytes: Bytes::from(vec![7; timestamps.len() * 10]),
+            polled: None,
         }
     }
 

@@ -294,7 +294,7 @@ fn is_too_old(timestamp_ms: i64, wall_ms: i64, max_age: MaxAge) -> bool {
 }
 
 /// The age of a record; `None` if it has none.
-fn age(timestamp_ms: i64, wall_ms: i64) -> Option<std::time::Duration> {
+pub(super) fn age(timestamp_ms: i64, wall_ms: i64) -> Option<std::time::Duration> {
     let age = wall_ms.saturating_sub(timestamp_ms);
     (timestamp_ms > 0).then(|| {
         let millis = u64::try_from(age).unwrap_or_default();

@@ -288,6 +288,7 @@ async fn records_held_back_by_their_age_are_awaited() {
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
         wall: Wall::new(move || time),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
     });
     let mut peer = bounded(&handle, 1).await;

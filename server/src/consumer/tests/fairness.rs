@@ -310,6 +310,7 @@ async fn a_lane_that_waits_for_memory_says_so() {
         producer: Some(Arc::new(broker.clone())),
         budget: budget.clone(),
         wall: Wall::system(),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
         origin: Instant::now(),
     });

@@ -47,6 +47,7 @@ pub(super) fn raw_start(raw: &Raw, memory: &Memory, budget: Budget, order: Order
         budget,
         origin: Instant::now(),
         wall: Wall::system(),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
     })
 }
@@ -77,6 +78,7 @@ pub(super) fn chunk(generation: u64, offsets: std::ops::Range<u64>, size: usize)
         seek: 0,
         records,
         bytes: bytes.into(),
+        polled: None,
     }
 }
 pub(super) fn assigned(
@@ -316,6 +318,7 @@ async fn grants_stay_within_the_budget() {
         budget: Budget::new(limit),
         origin: Instant::now(),
         wall: Wall::system(),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
     });
     let _peer = Peer::attach(&handle, 1, 100).await;

@@ -81,6 +81,7 @@ fn bench_on(broker: Memory, intake: Intake, change: impl FnOnce(&mut Subscriptio
         budget: budget.clone(),
         origin: clock.origin,
         wall: clock.wall(),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
     });
     Bench {

@@ -31,6 +31,7 @@ mod lane_order;
 mod leases;
 mod leaving;
 mod log;
+mod measured;
 mod ownership;
 mod peer;
 mod progress;
@@ -38,6 +39,7 @@ mod resume;
 mod shape;
 mod standstill;
 mod stop;
+mod traces;
 
 use self::peer::{Got, Peer, Wish};
 use crate::{
@@ -134,6 +136,7 @@ fn start_with(broker: &Memory, subscription: Subscription) -> Handle {
         budget: Budget::new(1 << 30),
         origin: Instant::now(),
         wall: Wall::system(),
+        tracer: crate::telemetry::traces::Tracer::off(),
         stalled_after: STALLED_AFTER,
     })
 }

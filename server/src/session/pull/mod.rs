@@ -248,9 +248,10 @@ impl Pulls {
             self.limits.idle,
         );
         let seat = self.seats.take(Arc::clone(&sitting), place);
+        let counts = self.gate.pull();
         tokio::spawn(async move {
             keeper.run().await;
-            drop(seat);
+            drop((seat, counts));
         });
         Ok(sitting)
     }

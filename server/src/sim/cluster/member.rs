@@ -152,6 +152,7 @@ impl Run {
                 seek: reading.seek,
                 records,
                 bytes: bytes.freeze(),
+                polled: None,
             });
         }
         None

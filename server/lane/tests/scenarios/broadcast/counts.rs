@@ -210,3 +210,15 @@ fn a_million_records_acked_by_three_in_order_are_a_handful_of_runs() {
     }
     assert_eq!(bench.floor(), 1_000_000);
 }
+
+#[test]
+fn each_members_own_verdicts_are_counted_also_of_one_that_leaves_right_after() {
+    let mut bench = Bench::new(policy(), &[A, B]);
+    bench.fetched(0, 3);
+    bench.all_take(&[A, B]);
+    bench.ack(A, 0, 3).ack(B, 0, 1);
+    bench.applied(B, 2, 3, Verdict::Rejected);
+    bench.closed(B);
+    let answered = bench.lane.take_answered();
+    assert_eq!((answered.acked, answered.rejected), (6, 2));
+}

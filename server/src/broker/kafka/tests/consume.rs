@@ -333,7 +333,7 @@ async fn end_of_the_log_is_told_after_the_records_before_it() {
     member.consumer.withdraw(lane.generation);
     fill(&bootstrap, TOPIC, 0, 0..10).await;
     let head = |event| match event {
-        Event::Heads(heads) => heads.first().map(|(_, head)| head.get()),
+        Event::Heads(heads) => heads.first().map(|head| head.end.get()),
         Event::AtEnd { position, .. } => panic!("{position} is told before its records"),
         _ => None,
     };

@@ -277,3 +277,61 @@ fn header_key_that_is_not_utf8_is_replaced_and_its_neighbours_stay() {
     };
     assert_eq!(headers, [fine.clone(), unreadable, fine]);
 }
+
+#[test]
+fn traced_records_are_found_and_written_as_others_are() {
+    use crate::telemetry::traces::{Sampler, traceparent};
+    const TRACE: &[u8] = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const OTHER: &[u8] = b"00-0af7651916cd43dd8448eb211c8031ff-b7ad6b7169203331-00";
+    let partition = TopicPartition {
+        topic: "orders".into(),
+        partition: 3,
+    };
+    let cases = [
+        Case {
+            offset: 1,
+            headers: &[
+                ("traceparent", Some(OTHER)),
+                ("TraceParent", Some(TRACE)),
+                ("traceparent", None),
+                ("tracestate", Some(b"a=1")),
+            ],
+            ..PLAIN
+        },
+        Case {
+            offset: 2,
+            value: None,
+            ..PLAIN
+        },
+    ];
+    let all = Sampling::new(Sampler::new(1.0, false), "main").unwrap();
+    let derived = all.seed("orders", 3).trace(2);
+    let mut encoder = Encoder::probing(Some(all));
+    let mut seed = None;
+    encoder.begin(&partition, &mut seed);
+    for case in &cases {
+        assert!(encoder.push(&case.message()));
+    }
+    let (_, bytes) = encoder.take().unwrap();
+    let polled = encoder.polled().unwrap();
+    assert_eq!(decode(&bytes), cases.each_ref().map(Case::record));
+    let [first, second] = &polled.traces[..] else {
+        panic!("both are traced: {polled:?}")
+    };
+    let parent = first.parent.as_ref().unwrap();
+    assert_eq!(traceparent(parent).as_bytes(), TRACE);
+    assert_eq!(parent.trace_state().header(), "a=1");
+    assert_eq!((first.offset, first.body), (1, Some(5)));
+    assert_eq!((second.offset, second.body), (2, None));
+    assert_eq!((second.trace, &second.parent), (derived, &None));
+    assert!(seed.is_some(), "it is found out once");
+    // What is begun anew has nothing of before.
+    encoder.begin(&partition, &mut seed);
+    assert_eq!(encoder.polled().unwrap().traces, []);
+
+    let none = Sampling::new(Sampler::new(0.0, false), "main");
+    let mut encoder = Encoder::probing(none);
+    encoder.begin(&partition, &mut seed);
+    assert!(encoder.push(&cases[0].message()));
+    assert_eq!(encoder.polled(), None, "nobody looks");
+}

@@ -253,6 +253,7 @@ impl Member {
                     Event::Cluster(_)
                     | Event::Contact { .. }
                     | Event::Heads(_)
+                    | Event::Client(_)
                     | Event::Prefetch { .. }
                     | Event::AtEnd { .. },
                 )) => {}

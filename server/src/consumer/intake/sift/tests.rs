@@ -44,6 +44,7 @@ fn chunk(rows: &[Row<'_>]) -> Chunk {
         seek: 0,
         records,
         bytes: bytes.freeze(),
+        polled: None,
     }
 }
 

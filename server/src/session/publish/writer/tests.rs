@@ -24,7 +24,7 @@ struct Stream {
 
 impl Stream {
     fn new() -> Self {
-        let ledger = Ledger::new(100, 0, Arc::new(Semaphore::new(0)), TIMEOUT);
+        let ledger = Ledger::new(100, 0, Arc::new(Semaphore::new(0)), TIMEOUT, Arc::default());
         let (drain, drain_heard) = watch::channel(None);
         let (ended, ended_heard) = watch::channel(None);
         let signals = Signals {

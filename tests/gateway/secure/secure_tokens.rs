@@ -1,18 +1,15 @@
-//! TLS, certificates of clients, and tokens.
+//! Who shows a token, and who does not.
 
-use std::{fs, net::SocketAddr, process::Command, time::Duration};
+use std::{fs, net::SocketAddr, process::Command};
 
-use ackgate_client::{Code, Error, Outgoing, Publisher, Subscriber, Tls};
+use ackgate_client::{Code, Error, Outgoing, Publisher, Subscriber};
 use ackgate_proto::v1::{
-    ListLanesRequest, PublishBatchRequest, PublishRequest, SubscribeRequest,
-    admin_service_client::AdminServiceClient, gateway_service_client::GatewayServiceClient,
+    ExtendRequest, ListLanesRequest, PublishBatchRequest, PublishRequest, PullRequest,
+    SettleRequest, SubscribeRequest, admin_service_client::AdminServiceClient,
+    gateway_service_client::GatewayServiceClient,
 };
 use futures::StreamExt as _;
-use tokio::{
-    io::AsyncWriteExt as _,
-    net::TcpStream,
-    time::{Instant, timeout},
-};
+use tokio::time::timeout;
 use tonic::{
     Request, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
@@ -22,20 +19,14 @@ use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
 };
 
-use crate::support::{
-    Authority, Case, Gateway, Identity, PATIENCE, Process, Stage, Topic, ackgate, cases,
-    eventually, reason,
-};
+use super::{HERE, https, new_token, publishes, refused, tokens_file, trusting};
+use crate::support::{Authority, Case, Gateway, PATIENCE, Process, Stage, ackgate, cases, reason};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
         both: records_go_both_ways_over_tls_with_a_token;
         embedded: commands_take_certificates_and_tokens,
-            gateway_that_is_not_trusted_is_an_error_at_once,
-            client_certificates_are_required_where_there_is_an_authority,
-            calls_without_a_known_token_are_refused,
-            tls_and_plain_text_do_not_meet,
-            handshakes_that_stand_still_keep_nobody_out;
+            calls_without_a_known_token_are_refused;
     ]
 }
 
@@ -44,40 +35,6 @@ const EVERYTHING: &str = "log.filter = \"trace\"
 clusters.main.properties.\"sasl.password\" = \"S3cretMarker\"
 clusters.main.properties.\"ssl.key.password\" = \"S3cretMarker\"
 ";
-
-/// The names that the gateway of a test has.
-const HERE: [&str; 2] = ["localhost", "127.0.0.1"];
-
-fn https(address: SocketAddr) -> String {
-    format!("https://{address}")
-}
-
-fn trusting(authority: &Authority) -> Tls {
-    Tls::new().ca_file(authority.certificate())
-}
-
-/// What `ackgate token new` prints: a token, and its line.
-async fn new_token(name: &str) -> (String, String) {
-    let mut command = Command::new(ackgate());
-    let mut process = Process::start("ackgate token", command.args(["token", "new", name]));
-    assert!(process.end().await.success(), "{}", process.err());
-    let [token, line] = &process.out_from(0)[..] else {
-        panic!("it prints two lines: {:?}", process.out_from(0));
-    };
-    (token.clone(), line.clone())
-}
-
-/// A file of these lines, and the gateway's line for it.
-fn tokens_file(stage: &Stage, lines: &[&str]) -> String {
-    let path = stage.folder().join("tokens");
-    fs::write(&path, lines.join("\n")).unwrap();
-    // As a path from the configuration's folder.
-    "listen.tokens_file = \"tokens\"\n".to_owned()
-}
-
-fn publishes(topic: &Topic) -> String {
-    format!("clusters.main.publish.topics = [{:?}]\n", topic.name)
-}
 
 async fn records_go_both_ways_over_tls_with_a_token(stage: Stage) {
     let topic = stage.topic("t", 1).await;
@@ -197,99 +154,6 @@ async fn commands_take_certificates_and_tokens(stage: Stage) {
     );
 }
 
-/// Connects a subscriber that does not try again; what it is told.
-async fn refused(address: &str, tls: Option<Tls>, token: Option<&str>) -> Error {
-    let mut builder = Subscriber::builder(address, "orders").max_retries(0);
-    if let Some(tls) = tls {
-        builder = builder.tls(tls);
-    }
-    if let Some(token) = token {
-        builder = builder.token(token);
-    }
-    timeout(PATIENCE, builder.connect())
-        .await
-        .expect("it is told in time")
-        .expect_err("it is refused")
-}
-
-/// The error of a certificate: at once, and for good.
-#[track_caller]
-fn is_about_tls(error: &Error, about: &str) {
-    assert!(matches!(error, Error::Tls { .. }), "{error:?}");
-    assert!(!error.is_retryable());
-    assert!(error.to_string().contains(about), "{about} in {error}");
-}
-
-async fn gateway_that_is_not_trusted_is_an_error_at_once(stage: Stage) {
-    let topic = stage.topic("t", 1).await;
-    let (ours, theirs) = (
-        Authority::new(stage.folder(), "ours"),
-        Authority::new(stage.folder(), "theirs"),
-    );
-    let subscriptions = [stage.subscription(&topic)];
-    let gateway = Gateway::start_with(&stage, &subscriptions, &ours.signs(&HERE).lines()).await;
-    let address = https(gateway.address);
-    let error = refused(&address, Some(trusting(&theirs)), None).await;
-    is_about_tls(&error, "UnknownIssuer");
-    let elsewhere = trusting(&ours).server_name("elsewhere.internal");
-    let error = refused(&address, Some(elsewhere), None).await;
-    is_about_tls(&error, "elsewhere.internal");
-    // The system knows none of our authorities, if it has any.
-    let error = refused(&address, None, None).await;
-    assert!(!error.is_retryable(), "{error:?}");
-    let publisher = Publisher::builder(&address).tls(trusting(&theirs));
-    let error = timeout(PATIENCE, publisher.connect())
-        .await
-        .expect("in time");
-    is_about_tls(&error.expect_err("it is refused"), "UnknownIssuer");
-
-    let expired = ours.signs_until(&HERE, 2020);
-    let gateway = Gateway::start_with(&stage, &subscriptions, &expired.lines()).await;
-    gateway.logs("has ended: clients refuse it").await;
-    let error = refused(&https(gateway.address), Some(trusting(&ours)), None).await;
-    is_about_tls(&error, "expired");
-}
-
-async fn client_certificates_are_required_where_there_is_an_authority(stage: Stage) {
-    let topic = stage.topic("t", 1).await;
-    stage.produce(&topic, &["one"]).await;
-    let (ours, theirs) = (
-        Authority::new(stage.folder(), "ours"),
-        Authority::new(stage.folder(), "theirs"),
-    );
-    let top = ours.signs(&HERE).lines()
-        + &format!("listen.tls.client_ca_file = {:?}\n", ours.certificate());
-    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
-    gateway.logs("client_certificates=\"required\"").await;
-    let address = https(gateway.address);
-    let with = |it: Identity| trusting(&ours).identity_files(it.certificate, it.key);
-
-    let mut subscriber = Subscriber::builder(&address, "orders")
-        .tls(with(ours.signs(&["client"])))
-        .connect()
-        .await
-        .expect("its certificate is one of ours");
-    subscriber.next().await.unwrap().expect("a record").ack();
-    subscriber.close().await.expect("it is closed");
-
-    for (tls, about) in [
-        (trusting(&ours), "CertificateRequired"),
-        (with(theirs.signs(&["client"])), "received fatal alert"),
-        (
-            with(ours.signs_until(&["client"], 2020)),
-            "CertificateExpired",
-        ),
-    ] {
-        // What the gateway says comes after the client's part of the handshake, and may come
-        // too early to be seen by the call: then the next try tells.
-        let millis = Duration::from_millis;
-        let builder = Subscriber::builder(&address, "orders").tls(tls);
-        let builder = builder.backoff(millis(1), millis(10));
-        let error = timeout(PATIENCE, builder.connect()).await.expect("in time");
-        is_about_tls(&error.expect_err("it is refused"), about);
-    }
-}
-
 /// A connection of the usual library, over TLS.
 async fn connection(address: SocketAddr, authority: &Authority) -> Channel {
     let pem = fs::read(authority.certificate()).unwrap();
@@ -346,6 +210,12 @@ async fn calls_without_a_known_token_are_refused(stage: Stage) {
         check(client.publish(call(stream, &given)).await.err());
         let batch = PublishBatchRequest::default();
         check(client.publish_batch(call(batch, &given)).await.err());
+        let pull = PullRequest::default();
+        check(client.pull(call(pull, &given)).await.err());
+        let settle = SettleRequest::default();
+        check(client.settle(call(settle, &given)).await.err());
+        let extend = ExtendRequest::default();
+        check(client.extend(call(extend, &given)).await.err());
     }
     // The same connection with the token: the call is heard, and lacks records.
     let authorization = format!("bearer {token}");
@@ -393,94 +263,4 @@ async fn only_health_is_open(connection: &Channel, token: &str) {
     let status = operators.list_lanes(call(lanes, &[&authorization])).await;
     let status = status.expect_err("operators are served elsewhere");
     assert_eq!(status.code(), Code::Unimplemented, "{status:?}");
-}
-
-async fn tls_and_plain_text_do_not_meet(stage: Stage) {
-    let topic = stage.topic("t", 1).await;
-    let authority = Authority::new(stage.folder(), "ca");
-    let subscriptions = [stage.subscription(&topic)];
-    let secure = authority.signs(&HERE).lines();
-    let secure = Gateway::start_with(&stage, &subscriptions, &secure).await;
-    let plain = stage.gateway(&subscriptions).await;
-
-    let begun = Instant::now();
-    // Whoever tries for ever is told as well as whoever does not try again.
-    let http = format!("http://{}", secure.address);
-    let connecting = Subscriber::builder(&http, "orders").connect();
-    let error = timeout(PATIENCE, connecting).await.expect("in time");
-    let error = error.expect_err("it speaks TLS");
-    is_about_tls(
-        &error,
-        &format!("{http} speaks TLS: its address must begin with https://"),
-    );
-    let connecting = Publisher::builder(secure.address.to_string()).connect();
-    let error = timeout(PATIENCE, connecting).await.expect("in time");
-    is_about_tls(&error.expect_err("it speaks TLS"), "begin with https://");
-    let puller = Subscriber::builder(&http, "orders").puller().await;
-    let pulled = timeout(PATIENCE, puller.expect("TCP is there").pull()).await;
-    is_about_tls(
-        &pulled.expect("in time").expect_err("it speaks TLS"),
-        "begin with https://",
-    );
-
-    let error = refused(&https(plain.address), Some(trusting(&authority)), None).await;
-    is_about_tls(
-        &error,
-        "it does not speak TLS: its address must begin with http://",
-    );
-    assert!(
-        begun.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begun.elapsed()
-    );
-    // Neither of them minds.
-    plain.open().await.close().await;
-    let tls = trusting(&authority);
-    let builder = Subscriber::builder(https(secure.address), "orders").tls(tls);
-    builder
-        .connect()
-        .await
-        .expect("it serves")
-        .close()
-        .await
-        .expect("closed");
-}
-
-async fn handshakes_that_stand_still_keep_nobody_out(stage: Stage) {
-    let topic = stage.topic("t", 1).await;
-    let authority = Authority::new(stage.folder(), "ca");
-    let top = authority.signs(&HERE).lines();
-    let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
-    let begun = Instant::now();
-    let mut idle = Vec::new();
-    for number in 0..500 {
-        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
-        if number % 2 == 0 {
-            // The first bytes of a handshake that never goes on.
-            stream.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
-        }
-        idle.push(stream);
-    }
-    let builder = Subscriber::builder(https(gateway.address), "orders")
-        .tls(trusting(&authority))
-        .open_timeout(Duration::from_secs(9));
-    let mut subscriber = timeout(PATIENCE, builder.connect())
-        .await
-        .expect("it gets in")
-        .expect("it is let in");
-    // Sooner than the first of them run out of time.
-    assert!(
-        begun.elapsed() < Duration::from_secs(9),
-        "{:?}",
-        begun.elapsed()
-    );
-    subscriber.close().await.expect("it is closed");
-    eventually("handshakes run out of time", async || {
-        match gateway.sockets() {
-            few if few < 100 => Ok(()),
-            many => Err(format!("{many} sockets")),
-        }
-    })
-    .await;
-    drop(idle);
 }

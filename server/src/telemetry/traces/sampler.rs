@@ -1,0 +1,115 @@
+//! [`Sampler`]: which traces are recorded.
+//!
+//! **Invariants**: it follows from a trace's id alone, so that every retry and every gateway
+//! says the same of a record; what a record's own header says of sampling counts only where
+//! the configuration trusts it.
+
+use opentelemetry::{TraceId, trace::SpanContext};
+
+/// Bits of a trace id that are random whoever made it.
+const BITS: u32 = 56;
+
+/// Decides by ratio, or by parents that are trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampler {
+    /// Traces whose last 56 bits, as a number, are not below this are recorded.
+    from: u64,
+    trusts_parents: bool,
+}
+
+impl Sampler {
+    /// Records the part `ratio` of all traces, 0 to 1; with `trusts_parents` those of records
+    /// that have a parent as the parent's flag says.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "from 0 to 2^56"
+    )]
+    pub fn new(ratio: f64, trusts_parents: bool) -> Self {
+        let all = (1_u64 << BITS) as f64;
+        Self {
+            from: (all * (1.0 - ratio.clamp(0.0, 1.0))).round() as u64,
+            trusts_parents,
+        }
+    }
+
+    /// Whether any record can be traced at all.
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        self.trusts_parents || self.from < 1 << BITS
+    }
+
+    /// Whether a trace that begins here is recorded: the higher numbers are, as consistent
+    /// probability sampling has it.
+    #[must_use]
+    pub fn takes(self, trace: TraceId) -> bool {
+        let number = u128::from_be_bytes(trace.to_bytes());
+        let random = number & ((1 << BITS) - 1);
+        random >= u128::from(self.from)
+    }
+
+    /// Whether the trace of a record is recorded whose producer left this context.
+    #[must_use]
+    pub fn takes_parent(self, parent: &SpanContext) -> bool {
+        if self.trusts_parents {
+            parent.is_sampled()
+        } else {
+            self.takes(parent.trace_id())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::{SpanId, TraceFlags, trace::TraceState};
+
+    use super::*;
+
+    fn id(low: u64) -> TraceId {
+        TraceId::from(u128::from(low) | 0xABCD << 80)
+    }
+
+    fn parent(low: u64, sampled: bool) -> SpanContext {
+        let flags = TraceFlags::default().with_sampled(sampled);
+        SpanContext::new(id(low), SpanId::from(7), flags, true, TraceState::NONE)
+    }
+
+    #[test]
+    fn ratio_is_of_the_ids_last_56_bits() {
+        let half = Sampler::new(0.5, false);
+        assert!(half.is_on());
+        assert!(!half.takes(id((1 << 55) - 1)));
+        assert!(half.takes(id(1 << 55)));
+        // What lies above them is not random everywhere.
+        assert!(!half.takes(id(0xFF << 56)));
+        let all = Sampler::new(1.0, false);
+        assert!(all.takes(id(0)) && all.takes(id(u64::MAX)));
+        let none = Sampler::new(0.0, false);
+        assert!(!none.takes(id(0)) && !none.takes(id(u64::MAX)) && !none.is_on());
+        let part = Sampler::new(0.1, false);
+        let taken =
+            (0..10_000_u64).filter(|n| part.takes(id(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+        let taken = taken.count();
+        assert!((900..1100).contains(&taken), "{taken} of 10000");
+    }
+
+    #[test]
+    fn flag_of_a_parent_counts_only_where_it_is_trusted() {
+        let (low, high) = (1, u64::MAX);
+        let own = Sampler::new(0.5, false);
+        assert!(!own.takes_parent(&parent(low, true)), "it forces nothing");
+        assert!(own.takes_parent(&parent(high, false)), "it hides nothing");
+        let none = Sampler::new(0.0, false);
+        assert!(!none.takes_parent(&parent(high, true)));
+        let trusting = Sampler::new(0.0, true);
+        assert!(trusting.is_on());
+        assert!(trusting.takes_parent(&parent(low, true)));
+        assert!(!trusting.takes_parent(&parent(high, false)));
+        assert!(
+            !trusting.takes(id(high)),
+            "without a parent the ratio counts"
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! A receiver of OTLP metrics: what a collector would get.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use opentelemetry_proto::tonic::{
+    collector::metrics::v1::{
+        ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+        metrics_service_server::{MetricsService, MetricsServiceServer},
+    },
+    common::v1::{KeyValue, any_value},
+    metrics::v1::Metric,
+};
+use tonic::{Request, Response, Status, metadata::MetadataMap, transport::Server};
+
+/// What has come so far. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Receiver {
+    got: Arc<Mutex<Vec<(MetadataMap, ExportMetricsServiceRequest)>>>,
+}
+
+#[tonic::async_trait]
+impl MetricsService for Receiver {
+    async fn export(
+        &self,
+        request: Request<ExportMetricsServiceRequest>,
+    ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
+        let headers = request.metadata().clone();
+        self.got
+            .lock()
+            .unwrap()
+            .push((headers, request.into_inner()));
+        Ok(Response::new(ExportMetricsServiceResponse::default()))
+    }
+}
+
+impl Receiver {
+    /// Listens there, until the test ends.
+    pub(super) fn start(address: SocketAddr) -> Self {
+        let receiver = Self::default();
+        let service = MetricsServiceServer::new(receiver.clone());
+        let service = service.max_decoding_message_size(64 << 20);
+        let serving = Server::builder().add_service(service).serve(address);
+        tokio::spawn(async move { serving.await.expect("the receiver listens") });
+        receiver
+    }
+
+    /// The last export, with its headers.
+    pub(super) fn last(&self) -> Option<(MetadataMap, ExportMetricsServiceRequest)> {
+        self.got.lock().unwrap().last().cloned()
+    }
+}
+
+/// A metric of an export.
+pub(super) fn metric(export: &ExportMetricsServiceRequest, name: &str) -> Option<Metric> {
+    let scopes = export
+        .resource_metrics
+        .iter()
+        .flat_map(|it| &it.scope_metrics);
+    let mut metrics = scopes.flat_map(|scope| &scope.metrics);
+    metrics.find(|metric| metric.name == name).cloned()
+}
+
+/// An attribute's text.
+pub(super) fn attribute<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a str> {
+    let found = attributes.iter().find(|one| one.key == name)?;
+    match found.value.as_ref()?.value.as_ref()? {
+        any_value::Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}

@@ -212,11 +212,12 @@ impl Driver {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            offset = offset.get(),
-            bytes,
-            "record is larger than its subscriber accepts"
-        );
+        if let Some(count) = self.tally.oversize.again(now) {
+            tell!(warn, self, entry;
+                offset = offset.get(), bytes, count,
+                "records are larger than their subscribers accept"
+            );
+        }
         entry.lane.handle_oversize(now, subscriber, offset);
         // Its effects decide what is ready next.
         self.carry_out(now);
@@ -276,10 +277,7 @@ impl Driver {
             entry.bodies.slices(range, &mut batch.records);
             batch.ranges.push(range);
             batch.redelivered.extend(redelivered(&ready, range));
-            self.meter.attempts.note(ready.attempt, size.records);
-            if ready.delivery > 1 {
-                self.meter.redelivered += size.records;
-            }
+            self.meter.handed_out(&ready, size.records);
             if !entry.traces.is_empty() {
                 let who = (to.subscriber, &*name);
                 entry.name_spans(&self.parts.tracer, (range, ready), who, &mut batch.traces);

@@ -9,7 +9,7 @@ mod client;
 mod letters;
 mod sets;
 
-use ackgate_lane::{Answer, Answered, Times};
+use ackgate_lane::{Answer, Answered, Ready, Times};
 
 pub use self::{
     by::{By, Closed},
@@ -114,6 +114,14 @@ impl Meter {
     /// Every cause and outcome of dead letters, with its count.
     pub fn letters(&self) -> impl Iterator<Item = (ackgate_lane::Cause, LetterOutcome, u64)> + '_ {
         self.letters.each()
+    }
+
+    /// So many records of a run were handed out.
+    pub(in crate::consumer) fn handed_out(&mut self, ready: &Ready, records: u64) {
+        self.attempts.note(ready.attempt, records);
+        if ready.delivery > 1 {
+            self.redelivered = self.redelivered.saturating_add(records);
+        }
     }
 
     /// Counts the parts of an answer that changed nothing.

@@ -43,12 +43,15 @@ pub struct Push {
     task: JoinHandle<()>,
 }
 
+/// What is sent with every export.
+type Headers = Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>;
+
 /// What an export is made of.
 #[derive(Clone, Debug)]
 struct Sender {
     source: Source,
     client: MetricsServiceClient<Channel>,
-    headers: Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>,
+    headers: Headers,
     from: Vec<(&'static str, String)>,
 }
 
@@ -141,7 +144,7 @@ impl Sender {
             .filter(|it| it.rejected_data_points > 0)
         {
             tracing::debug!(
-                rejected = partly.rejected_data_points,
+                points = partly.rejected_data_points,
                 "the receiver of metrics refused a part of them"
             );
         }
@@ -157,7 +160,7 @@ impl Episode {
         }
         self.told = Some(Instant::now());
         tracing::warn!(
-            code = %status.code(),
+            reason = %status.code(),
             count = self.count,
             "metrics could not be sent to telemetry.otlp.endpoint, and are sent again when the \
              next are due"
@@ -190,7 +193,7 @@ fn channel(otlp: &Otlp) -> Result<Channel, String> {
     Ok(endpoint.connect_lazy())
 }
 
-fn headers(otlp: &Otlp) -> Result<Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>, String> {
+fn headers(otlp: &Otlp) -> Result<Headers, String> {
     let each = otlp.headers.iter().map(|(name, value)| {
         let wrong = || format!("the header {name} cannot be sent");
         let key = MetadataKey::from_bytes(name.as_str().as_bytes()).map_err(|_| wrong())?;

@@ -1,8 +1,12 @@
 //! [`Addresses`]: where gateways are, as the program names them.
 
-/// One address or more, each `HOST:PORT` or a URI such as `http://host:7654`; made from a
+/// The port of an address that names none.
+pub(crate) const DEFAULT_PORT: u16 = 7654;
+
+/// One address or more, each `HOST[:PORT]` or a URI such as `http://host:7654`; made from a
 /// text, or from an array, slice or vector of texts. A host may be a name that resolves to
-/// several gateways.
+/// several gateways, an IPv4 address, or an IPv6 address in brackets, as `[::1]:7654`.
+/// Without a port it is 7654, also behind `https://`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses(Vec<String>);
 

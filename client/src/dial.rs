@@ -4,9 +4,10 @@
 //! Boundary: knows nothing of streams.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -22,7 +23,12 @@ use tonic::{
 };
 use tower::{Service, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
-use crate::{Error, token::Token};
+use crate::{
+    Error,
+    addresses::DEFAULT_PORT,
+    plain::{Answered, Plain, SpeaksTls},
+    token::Token,
+};
 
 /// Most gateways at a time; others that names resolve to are left out.
 const MOST_GATEWAYS: usize = 64;
@@ -75,12 +81,14 @@ pub(crate) struct Dialer {
     /// What every call shows.
     token: Token,
     timeout: Duration,
+    /// Endpoints whose name does not resolve, as it was logged: that is told once.
+    unresolved: Arc<Mutex<BTreeSet<usize>>>,
 }
 
 impl Dialer {
     /// `channel` takes the place of connections; of the endpoints only the first one's name
     /// is used then. Each step may take `timeout`.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         endpoints: Vec<(String, Endpoint)>,
         channel: Option<Injected>,
         token: Token,
@@ -91,6 +99,7 @@ impl Dialer {
             channel,
             token,
             timeout,
+            unresolved: Arc::default(),
         }
     }
 
@@ -117,10 +126,11 @@ impl Dialer {
             }]);
         }
         let mut targets: Vec<Target> = Vec::new();
-        let mut last = None;
+        let mut failed = Vec::new();
         for (index, (name, endpoint)) in self.endpoints.iter().enumerate() {
             match self.resolve(name, endpoint.uri()).await {
                 Ok(found) => {
+                    self.resolves(index, name);
                     for at in found {
                         // Two names of one gateway are one gateway.
                         let known = |it: &Target| it.at.iter().any(|addr| at.contains(addr));
@@ -132,24 +142,41 @@ impl Dialer {
                         }
                     }
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "a name does not resolve");
-                    last = Some(error);
-                }
+                Err(error) => failed.push((index, error)),
             }
         }
-        match last {
-            Some(error) if targets.is_empty() => Err(error),
-            Some(_) | None => Ok(targets),
+        if targets.is_empty()
+            && let Some((_, error)) = failed.pop()
+        {
+            // Whoever asks tells it.
+            return Err(error);
+        }
+        for (index, error) in failed {
+            self.does_not_resolve(index, &error);
+        }
+        Ok(targets)
+    }
+
+    /// Says once that a name does not resolve, while others do.
+    fn does_not_resolve(&self, index: usize, error: &Error) {
+        if self.unresolved().insert(index) {
+            tracing::warn!(%error, "a name does not resolve; the other gateways are used");
         }
     }
 
+    fn resolves(&self, index: usize, address: &str) {
+        if self.unresolved().remove(&index) {
+            tracing::info!(address, "the name resolves again");
+        }
+    }
+
+    fn unresolved(&self) -> std::sync::MutexGuard<'_, BTreeSet<usize>> {
+        let unresolved = self.unresolved.lock();
+        unresolved.unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn resolve(&self, name: &str, uri: &Uri) -> Result<Vec<Vec<SocketAddr>>, Error> {
-        let port = match (uri.port_u16(), uri.scheme_str()) {
-            (Some(port), _) => port,
-            (None, Some("https")) => 443,
-            (None, _) => 80,
-        };
+        let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
         if let Some(ip) = literal(uri) {
             return Ok(vec![vec![SocketAddr::new(ip, port)]]);
         }
@@ -185,17 +212,35 @@ impl Dialer {
             return Ok((channel.clone(), uri));
         }
         let at = target.at.clone();
+        // Over TLS it is meant to answer in TLS.
+        let answered = (uri.scheme_str() != Some("https")).then(Answered::default);
+        let noted = answered.clone();
         let connector = service_fn(move |_: Uri| {
-            let at = at.clone();
+            let (at, noted) = (at.clone(), noted.clone());
             async move {
                 let stream = TcpStream::connect(&*at).await?;
                 stream.set_nodelay(true)?;
-                Ok::<_, std::io::Error>(TokioIo::new(stream))
+                Ok::<_, std::io::Error>(TokioIo::new(Plain::new(stream, noted)))
             }
         });
+        let name = self.name(target);
         let connected = endpoint.connect_with_connector(connector).await;
-        let channel = connected.map_err(|error| Error::unreachable(&self.name(target), &error))?;
-        Ok((boxed(channel), uri))
+        let channel = connected.map_err(|error| Error::unreachable(&name, &error))?;
+        let channel = boxed(channel);
+        let Some(answered) = answered else {
+            return Ok((channel, uri));
+        };
+        // Whatever HTTP/2 makes of such an answer: it would be so again.
+        let channel = channel.map_err(move |failure| match answered.in_tls() {
+            true => Failure(
+                SpeaksTls {
+                    address: name.clone(),
+                }
+                .into(),
+            ),
+            false => failure,
+        });
+        Ok((BoxCloneSyncService::new(channel), uri))
     }
 }
 
@@ -260,12 +305,61 @@ impl fmt::Debug for Dialer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn found(addresses: &[&str]) -> Vec<Vec<String>> {
         let parsed = addresses.iter().map(|it| it.parse().expect("an address"));
         let shown = |at: Vec<SocketAddr>| at.iter().map(ToString::to_string).collect();
         gateways(parsed).into_iter().map(shown).collect()
+    }
+
+    /// Counts warnings.
+    struct Warnings(Arc<AtomicUsize>);
+
+    impl tracing::Subscriber for Warnings {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::WARN
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn name_that_does_not_resolve_is_told_once_until_it_does() {
+        let second = Duration::from_secs(1);
+        let dialer = Dialer::new(Vec::new(), None, Token::default(), second);
+        let error = Error::Ended;
+        let warnings = Arc::new(AtomicUsize::new(0));
+        tracing::subscriber::with_default(Warnings(Arc::clone(&warnings)), || {
+            let told = || warnings.load(Ordering::Relaxed);
+            for _ in 0..3 {
+                dialer.does_not_resolve(0, &error);
+                // A clone looks on behalf of the same program.
+                dialer.clone().does_not_resolve(0, &error);
+                assert_eq!(told(), 1);
+            }
+            dialer.does_not_resolve(1, &error);
+            assert_eq!(told(), 2);
+            dialer.resolves(0, "http://gateway:7654");
+            dialer.does_not_resolve(0, &error);
+            assert_eq!(told(), 3);
+        });
     }
 
     #[test]

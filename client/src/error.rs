@@ -5,7 +5,7 @@ use std::{error::Error as StdError, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::tls;
+use crate::{plain::SpeaksTls, tls};
 
 /// What a subscriber can be told instead of a delivery.
 ///
@@ -185,6 +185,12 @@ impl From<Status> for Error {
         // A certificate that the gateway does not take breaks the connection after it is
         // made.
         if let Some(detail) = StdError::source(&status).and_then(tls::problem) {
+            return Self::Tls { detail };
+        }
+        // Of a channel that was not ready for the call the status has nothing but words.
+        if status.code() == Code::Unknown
+            && let Some(detail) = SpeaksTls::told(status.message())
+        {
             return Self::Tls { detail };
         }
         let details = status.get_error_details();

@@ -75,6 +75,7 @@ impl Hub {
         let mut looked = Instant::now();
         // With fixed addresses there is nothing to look up when a stream is lost.
         let has_names = self.shared.dialer.has_names();
+        let mut is_resolved = true;
         loop {
             let shared = Arc::clone(&self.shared);
             tokio::select! {
@@ -103,9 +104,17 @@ impl Hub {
                         targets = shared.dialer.targets() => targets,
                         () = session::closed(&mut closing) => continue,
                     };
-                    // What does not resolve now leaves everything as it is.
-                    if let Ok(targets) = targets {
-                        self.follow(targets);
+                    match targets {
+                        Ok(targets) => {
+                            is_resolved = true;
+                            self.follow(targets);
+                        }
+                        // That leaves everything as it is.
+                        Err(error) => {
+                            if std::mem::replace(&mut is_resolved, false) {
+                                tracing::warn!(%error, "no name resolves; the gateways stay");
+                            }
+                        }
                     }
                     looked = Instant::now();
                     refresh_at = looked + REFRESH;
@@ -174,7 +183,13 @@ impl Hub {
                 }
             }
             Outcome::GaveUp(error) => {
-                tracing::warn!(gateway = link.name, %error, "gateway given up for now");
+                let gateway = &link.name;
+                if self.links.is_empty() {
+                    // Whoever connects, or reads next, is told why.
+                    tracing::debug!(gateway, %error, "no gateway is left: the subscriber ends");
+                } else {
+                    tracing::warn!(gateway, %error, "gateway given up for now; others are used");
+                }
                 self.given_up.push((link.target.clone(), error));
             }
         }

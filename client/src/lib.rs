@@ -203,6 +203,7 @@ mod lane_event;
 mod lease;
 mod link;
 mod options;
+mod plain;
 mod publisher;
 mod puller;
 mod record;

@@ -108,8 +108,8 @@ impl fmt::Display for PublishStats {
 }
 
 impl Publisher {
-    /// Begins to describe a publisher at the gateways of `addresses`: `HOST:PORT`, a URI such
-    /// as `http://127.0.0.1:7654`, or several of either.
+    /// Begins to describe a publisher at the gateways of `addresses`: `HOST[:PORT]`, a URI such
+    /// as `http://127.0.0.1:7654`, or several of either. Without a port it is 7654.
     ///
     /// It has a stream to one gateway at a time, so that records stay in order. When that one
     /// is lost or stops, the next one follows: of the addresses, and of those that their

@@ -50,7 +50,8 @@ pub struct Subscriber {
 
 impl Subscriber {
     /// Begins to describe a subscriber of `subscription` at the gateways of `addresses`:
-    /// `HOST:PORT`, a URI such as `http://127.0.0.1:7654`, or several of either.
+    /// `HOST[:PORT]`, a URI such as `http://127.0.0.1:7654`, or several of either. Without a
+    /// port it is 7654.
     ///
     /// A name that resolves to several addresses is several gateways. The subscriber has a
     /// stream to each gateway there is, and what they bring is one stream. Names are looked

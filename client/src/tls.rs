@@ -17,7 +17,7 @@ use tonic::{
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri},
 };
 
-use crate::Error;
+use crate::{Error, plain::SpeaksTls};
 
 /// Larger than any file that is meant.
 const FILE_BYTES: u64 = 1 << 20;
@@ -204,10 +204,13 @@ fn with_scheme(uri: &Uri, scheme: &str) -> Result<Uri, Error> {
 }
 
 /// What was wrong with TLS, if it was something that would be so again: the certificate of
-/// either side, or a peer that does not speak TLS.
+/// either side, or a peer that does not speak TLS, or does where this side does not.
 pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
+        if let Some(speaks) = error.downcast_ref::<SpeaksTls>() {
+            return Some(speaks.to_string());
+        }
         let io = error.downcast_ref::<std::io::Error>();
         // An I/O error hides what it is made from as its source's source.
         let inner = io.and_then(std::io::Error::get_ref);
@@ -216,7 +219,7 @@ pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
             None => error.downcast_ref::<rustls::Error>(),
         };
         if let Some(error) = typed {
-            return lasting(error).then(|| error.to_string());
+            return lasting(error).then(|| in_words(error));
         }
         next = match inner {
             Some(inner) => Some(inner),
@@ -235,6 +238,17 @@ pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
                 .is_some_and(|it| it.starts_with(&format!("{lasting:?}")))
         })
         .map(|_| alert.to_owned())
+}
+
+fn in_words(error: &rustls::Error) -> String {
+    let text = error.to_string();
+    let plain = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
+    if *error != plain {
+        return text;
+    }
+    format!(
+        "it does not speak TLS: its address must begin with http://, and no TLS be set up ({text})"
+    )
 }
 
 /// How an alert of the peer begins in words.
@@ -365,5 +379,19 @@ mod tests {
         );
         assert_eq!(words("broken: received fatal alert: InternalError"), None);
         assert_eq!(words("connection reset"), None);
+    }
+
+    #[test]
+    fn side_without_tls_is_told_what_its_address_must_begin_with() {
+        let plain = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
+        let io = std::io::Error::new(std::io::ErrorKind::InvalidData, plain);
+        assert!(problem(&io).is_some_and(|it| it.contains("begin with http://")));
+        let address = "http://gateway:7654".to_owned();
+        let told = problem(&SpeaksTls { address });
+        let expected = "http://gateway:7654 speaks TLS: its address must begin with https://";
+        assert!(
+            told.as_ref().is_some_and(|it| it.starts_with(expected)),
+            "{told:?}"
+        );
     }
 }

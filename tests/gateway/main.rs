@@ -26,6 +26,7 @@ mod answers;
 mod batches;
 mod bounded;
 mod broadcast;
+mod commands;
 mod commit;
 mod config;
 mod dead_letter;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         rolling::cases(),
         secure::cases(),
         tools::cases(),
+        commands::cases(),
         traces::cases(),
         pub_command::cases(),
         web::cases(),

@@ -10,6 +10,7 @@ use tonic::{
 use super::{Builder, HOUR, Source};
 use crate::{
     Addresses, Error,
+    addresses::DEFAULT_PORT,
     dial::{Dialer, Injected},
     tls::{self, Tls},
     token::{Secret, Token},
@@ -99,16 +100,7 @@ pub(crate) fn endpoint(
     keepalive: (Duration, Duration),
     tls: Option<&Tls>,
 ) -> Result<Endpoint, Error> {
-    let uri: Uri = address.parse().map_err(|error: InvalidUri| Error::Option {
-        option: "address",
-        problem: error.to_string(),
-    })?;
-    check(
-        uri.host().is_some(),
-        "address",
-        "HOST:PORT, or a URI such as http://host:7654",
-    )?;
-    let endpoint = tls::over(&uri, tls, connect_timeout)?;
+    let endpoint = tls::over(&uri(address)?, tls, connect_timeout)?;
     Ok(endpoint
         .connect_timeout(connect_timeout)
         .tcp_nodelay(true)
@@ -118,6 +110,41 @@ pub(crate) fn endpoint(
         .http2_keep_alive_interval(keepalive.0)
         .keep_alive_timeout(keepalive.1)
         .keep_alive_while_idle(true))
+}
+
+/// An address as a URI that names its port.
+fn uri(address: &str) -> Result<Uri, Error> {
+    let wrong = |why: String| Error::Option {
+        option: "address",
+        problem: format!(
+            "{address:?} must be HOST[:PORT], or a URI such as http://host:7654, with an IPv6 \
+             address in brackets{why}"
+        ),
+    };
+    let uri: Uri = address
+        .parse()
+        .map_err(|error: InvalidUri| wrong(format!(": {error}")))?;
+    let is_scheme = uri
+        .scheme_str()
+        .is_none_or(|it| it == "http" || it == "https");
+    let Some(authority) = uri.authority().filter(|_| is_scheme) else {
+        return Err(wrong(String::new()));
+    };
+    if uri.port().is_some() {
+        // One that is none would be taken for the default.
+        let is_port = uri.port_u16().is_some_and(|port| port > 0);
+        return if is_port {
+            Ok(uri)
+        } else {
+            Err(wrong(": no such port".to_owned()))
+        };
+    }
+    // `host:` names none either.
+    let host = authority.as_str().trim_end_matches(':');
+    let named = format!("{host}:{DEFAULT_PORT}");
+    let mut parts = uri.clone().into_parts();
+    parts.authority = Some(named.parse().map_err(|_| wrong(String::new()))?);
+    Uri::from_parts(parts).map_err(|_| wrong(String::new()))
 }
 
 impl Source {
@@ -148,5 +175,64 @@ pub(crate) fn check(holds: bool, option: &'static str, problem: &str) -> Result<
             option,
             problem: problem.to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_is_7654_where_none_is_named() {
+        for (address, authority, host) in [
+            ("localhost", "localhost:7654", "localhost"),
+            ("localhost:", "localhost:7654", "localhost"),
+            ("localhost:1", "localhost:1", "localhost"),
+            (
+                "gateways.internal",
+                "gateways.internal:7654",
+                "gateways.internal",
+            ),
+            ("10.0.0.1", "10.0.0.1:7654", "10.0.0.1"),
+            ("[::1]", "[::1]:7654", "[::1]"),
+            ("[::1]:1", "[::1]:1", "[::1]"),
+            ("http://localhost", "localhost:7654", "localhost"),
+            ("http://localhost/", "localhost:7654", "localhost"),
+            (
+                "https://gateway.internal",
+                "gateway.internal:7654",
+                "gateway.internal",
+            ),
+            ("https://[::1]", "[::1]:7654", "[::1]"),
+            (
+                "https://gateway.internal:443",
+                "gateway.internal:443",
+                "gateway.internal",
+            ),
+        ] {
+            let uri = uri(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+            assert_eq!(uri.authority().unwrap().as_str(), authority, "{address}");
+            assert_eq!(uri.host(), Some(host), "{address}");
+            let has_scheme = address.contains("://");
+            assert_eq!(uri.scheme_str().is_some(), has_scheme, "{address}");
+        }
+    }
+
+    #[test]
+    fn address_that_is_none_is_told_as_it_was_given() {
+        for address in [
+            "",
+            "::1",
+            "a b",
+            "/orders",
+            "kafka://a:1",
+            "a:99999",
+            "a:0",
+            "http://",
+        ] {
+            let error = uri(address).expect_err(address).to_string();
+            assert!(error.starts_with("option address: "), "{error}");
+            assert!(error.contains(&format!("{address:?}")), "{error}");
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! What ends a subscriber, and how it is told.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use ackgate_client::{Builder, Code, Error, Subscriber};
 use futures::StreamExt as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -107,6 +111,37 @@ async fn subscriber_gives_up_after_the_allowed_retries() {
         error.to_string().contains(&gateway.address.to_string()),
         "{error}"
     );
+}
+
+/// Answers every connection like a server of TLS that was not spoken to in TLS.
+async fn speaks_tls() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut hello = [0; 24];
+            stream.read_exact(&mut hello).await.unwrap();
+            // A fatal alert: unexpected message.
+            stream.write_all(&[21, 3, 3, 0, 2, 2, 10]).await.unwrap();
+            kept.push(stream);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn gateway_that_speaks_tls_is_an_error_at_once_that_says_so() {
+    let address = speaks_tls().await;
+    for given in [format!("http://{address}"), address.to_string()] {
+        // Retried for ever, if it were retried.
+        let connecting = Subscriber::connect(&given, "orders");
+        let error = within("connect", connecting).await.unwrap_err();
+        assert!(matches!(error, Error::Tls { .. }), "{error:?}");
+        let said = format!("{given} speaks TLS: its address must begin with https://");
+        assert!(error.to_string().contains(&said), "{error}");
+        assert!(!error.is_retryable(), "{error}");
+    }
 }
 
 #[tokio::test]

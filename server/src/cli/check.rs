@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use tokio::{task, time};
 
-use super::{FAILED, USAGE, output};
+use super::{FAILED, USAGE, bounds, output};
 use crate::{
     broker::{
         self,
@@ -42,8 +42,9 @@ pub struct Args {
     /// Do not connect to the clusters.
     #[arg(long)]
     offline: bool,
-    /// Time for each cluster to answer.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    /// Time for each cluster to answer, 100 ms to 10 min.
+    #[arg(long, value_name = "DURATION", default_value = "10s",
+        value_parser = bounds::duration(Duration::from_millis(100), Duration::from_secs(600)))]
     timeout: Duration,
     /// Print one JSON object.
     #[arg(long)]

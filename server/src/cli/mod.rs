@@ -13,6 +13,7 @@ use crate::{
 mod access;
 pub mod admin;
 pub mod bench;
+mod bounds;
 pub mod check;
 pub mod demo;
 pub mod dlq;
@@ -114,11 +115,23 @@ struct Usage(String);
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     let (code, text) = match error.downcast_ref::<Problems>() {
         Some(problems) => (USAGE, output::problems(problems)),
-        None if error.is::<Usage>() => (USAGE, format!("error: {}", in_full(error))),
+        None if is_usage(error) => (USAGE, format!("error: {}", in_full(error))),
         None => (FAILED, format!("error: {}", in_full(error))),
     };
     output::complain(&text);
     ExitCode::from(code)
+}
+
+/// Whether what was asked for could never have been begun.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain();
+    causes.any(|it| {
+        it.is::<Usage>()
+            || matches!(
+                it.downcast_ref(),
+                Some(ackgate_client::Error::Option { .. })
+            )
+    })
 }
 
 /// The error and its causes in one line. Many an error ends with its cause already.

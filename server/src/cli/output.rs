@@ -1,12 +1,20 @@
 //! How commands write: tables for people, JSON for programs, complaints to
 //! standard error.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    os::fd::AsFd,
+    time::Duration,
+};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::config::Problems;
+
+/// Between two looks whether somebody still reads.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// Writes a text and a line break to standard output. A reader that has gone away,
 /// as `head` does, is no failure.
@@ -14,12 +22,36 @@ use crate::config::Problems;
 /// # Errors
 /// The text could not be written.
 pub(super) fn line(text: &str) -> io::Result<()> {
+    heard(text).map(drop)
+}
+
+/// As [`line`]; returns whether there is still a reader.
+///
+/// # Errors
+/// The text could not be written.
+pub(super) fn heard(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
     match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true),
     }
+}
+
+/// Waits until nobody reads any more what is written there: the pipe's or socket's other
+/// end is closed. Of files and terminals that is never so. Cancel safe.
+pub(super) async fn unread(out: impl AsFd) {
+    while !is_unread(&out) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn is_unread(out: &impl AsFd) -> bool {
+    let mut looked = [PollFd::new(out, PollFlags::empty())];
+    let at_once = Timespec::default();
+    let found = poll(&mut looked, Some(&at_once));
+    let [looked] = looked;
+    found.is_ok() && looked.revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Writes a value as indented JSON.
@@ -82,6 +114,17 @@ pub(super) fn problems(problems: &Problems) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn pipe_is_unread_once_its_reader_is_gone() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(!is_unread(&writer));
+        drop(reader);
+        let unread = tokio::time::timeout(Duration::from_secs(20), unread(&writer));
+        unread.await.expect("it is seen");
+        let file = tempfile::tempfile().unwrap();
+        assert!(!is_unread(&file));
+    }
 
     #[test]
     fn narrow_terminal_breaks_prose_and_neither_names_nor_numbers() {

@@ -51,7 +51,9 @@ struct Outcome {
 /// at all. Records that fail one by one are in the exit code.
 pub async fn run(args: Args) -> Result<ExitCode> {
     let mut stop = Stop::new()?;
-    let Some(Outcome { summary, impatient }) = publish(&args, &mut stop).await? else {
+    let published = publish(&args, &mut stop).await;
+    let published = published.map_err(|error| args.access.explained(error))?;
+    let Some(Outcome { summary, impatient }) = published else {
         return Ok(ExitCode::FAILURE);
     };
     if let Some(error) = &summary.error {

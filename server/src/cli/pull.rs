@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::{
     access::Access,
+    bounds,
     stop::Stop,
     sub::print::{self, Format, Place},
     target,
@@ -26,13 +27,13 @@ use super::{
 #[command(
     after_help = "Without --ack the records are given back at the end, and may come to somebody \
     else meanwhile only after that.\n\nExit codes: 0 done, also if there was no record; 1 the \
-    gateway refused, or an ack did not count; 2 wrong usage."
+    gateway cannot be reached or refused, or an ack did not count; 2 wrong usage."
 )]
 pub struct Args {
     /// The subscription to take records of, as the gateway's configuration names it.
     subscription: String,
 
-    /// Where the gateway is.
+    #[doc = target::address_help!()]
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654")]
     address: String,
 
@@ -46,7 +47,8 @@ pub struct Args {
 
     /// How long to wait for a first record, such as `10s`, up to 60 s. Without it: what is
     /// there now.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION",
+        value_parser = bounds::duration(Duration::ZERO, Duration::from_secs(60)))]
     wait: Option<Duration>,
 
     /// Acks the records once they are printed.
@@ -59,7 +61,7 @@ pub struct Args {
 
     /// The name by which dead letters and logs know this subscriber. Required for a
     /// broadcast.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = bounds::name)]
     id: Option<String>,
 
     /// Ends another session or stream of the same --id.
@@ -73,6 +75,11 @@ pub struct Args {
 /// The gateway cannot be reached or refuses, an ack did not count, or standard output cannot
 /// be written.
 pub async fn run(args: Args) -> Result<ExitCode> {
+    let pulled = pull(&args).await;
+    pulled.map_err(|error| args.access.explained(error))
+}
+
+async fn pull(args: &Args) -> Result<ExitCode> {
     let mut stop = Stop::new()?;
     let address = target::gateway(&args.address);
     let builder = Subscriber::builder(&address, &args.subscription)

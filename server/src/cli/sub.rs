@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result};
 use tokio::{io::AsyncWriteExt as _, time};
 
 use super::{
+    output,
     stop::{INTERRUPTED, Stop},
     target,
 };
@@ -60,12 +61,18 @@ enum Verdict {
 /// The gateway refused the subscription or did not confirm the goodbye, or
 /// standard output cannot be written.
 pub async fn run(args: Args) -> Result<ExitCode> {
+    let ended = subscribe(&args).await;
+    ended.map_err(|error| args.access.explained(error))
+}
+
+async fn subscribe(args: &Args) -> Result<ExitCode> {
     let mut stop = Stop::new()?;
     let mut subscriber = tokio::select! {
-        subscriber = connect(&args) => subscriber?,
+        subscriber = connect(args) => subscriber?,
         () = stop.asked() => return Ok(ExitCode::SUCCESS),
+        () = unheard(args.quiet) => return Ok(ExitCode::SUCCESS),
     };
-    let mut work = Work::new(&args);
+    let mut work = Work::new(args);
     let result = work.receive(&mut subscriber, &mut stop).await;
     let closed = tokio::select! {
         closed = subscriber.close() => closed,
@@ -137,12 +144,15 @@ impl Work {
     }
 
     async fn receive(&mut self, subscriber: &mut Subscriber, stop: &mut Stop) -> Result<()> {
+        let mut unheard = std::pin::pin!(unheard(self.format.is_none()));
         while self.left != Some(0) {
             let batch = tokio::select! {
                 biased;
                 () = stop.asked() => break,
                 batch = subscriber.next_batch() => batch?,
                 () = pause(self.idle) => break,
+                // `ackgate sub … | head` has seen enough, and no record comes to tell.
+                () = &mut unheard => break,
             };
             let Some(batch) = batch else { break };
             let batch = self.count(batch);
@@ -247,6 +257,14 @@ impl Work {
 
 fn as_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Waits until nobody reads what is printed any more; for ever, if nothing is.
+async fn unheard(quiet: bool) {
+    if quiet {
+        return futures::future::pending().await;
+    }
+    output::unread(io::stdout()).await;
 }
 
 /// Waits for `duration`, or for ever.

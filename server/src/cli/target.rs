@@ -124,6 +124,15 @@ pub(super) fn configuration<'a>(
     Ok(toml::to_string(&root)?)
 }
 
+/// What `--address` is, for the help of commands that call a gateway's listen.address.
+macro_rules! address_help {
+    () => {
+        "Where the gateway is, its listen.address: HOST[:PORT] or a URI, with https:// for TLS; \
+         the port is 7654 if not given."
+    };
+}
+pub(super) use address_help;
+
 /// A gateway's address as a URI; `host:port` alone is one too.
 pub(super) fn gateway(address: &str) -> String {
     if address.contains("://") {

@@ -37,6 +37,12 @@ pub(crate) enum Mutation {
     ExceedCredit,
     /// One subscriber gets more bytes than it granted.
     ExceedBytes,
+    /// One record more than a call asks for is brought.
+    ExceedDraw,
+    /// What a call took whose caller went stays out.
+    KeepAbandoned,
+    /// What a call brought is given to others at once.
+    ReleaseHandedOver,
     /// Whatever order was asked for, there is none.
     LoseOrder,
     /// What is fetched takes no notice of the memory that is left.
@@ -70,13 +76,13 @@ pub(crate) enum Mutation {
 /// Whether the bug is switched on.
 #[cfg(not(test))]
 #[inline]
-pub(super) const fn is_on(_: Mutation) -> bool {
+pub(crate) const fn is_on(_: Mutation) -> bool {
     false
 }
 
 /// Whether the bug is switched on.
 #[cfg(test)]
-pub(super) fn is_on(mutation: Mutation) -> bool {
+pub(crate) fn is_on(mutation: Mutation) -> bool {
     switch::is_on(mutation)
 }
 

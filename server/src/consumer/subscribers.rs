@@ -133,7 +133,11 @@ impl Attached {
         };
         let (records, bytes) = match &self.drawing {
             None => (records, bytes),
-            Some(drawing) => (drawing.left.records, drawing.left.bytes),
+            Some(drawing) => {
+                let more = u64::from(mutation::is_on(Mutation::ExceedDraw));
+                let left = drawing.left.records;
+                (left + if left > 0 { more } else { 0 }, drawing.left.bytes)
+            }
         };
         // A record larger than the whole credit goes out alone.
         let is_first = match &self.drawing {

@@ -112,6 +112,25 @@ fn handing_out_more_bytes_than_granted_is_caught() {
 }
 
 #[test]
+fn bringing_more_than_a_call_asked_for_is_caught() {
+    caught(Mutation::ExceedDraw, "L8", "and asked for");
+}
+
+#[test]
+fn forgetting_what_an_abandoned_call_took_is_caught() {
+    caught(
+        Mutation::KeepAbandoned,
+        "liveness",
+        "not everything was passed",
+    );
+}
+
+#[test]
+fn giving_to_others_what_a_call_brought_is_caught() {
+    caught(Mutation::ReleaseHandedOver, "L10", "still has it");
+}
+
+#[test]
 fn losing_the_order_of_keys_is_caught() {
     caught(Mutation::LoseOrder, "L9", "of the same key");
 }

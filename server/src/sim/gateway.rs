@@ -55,7 +55,7 @@ impl Gateway {
                 gate.clone(),
                 plan.ping,
                 PullLimits {
-                    sessions: 0,
+                    sessions: 1000,
                     idle: plan.ping,
                 },
             ),

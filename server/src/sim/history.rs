@@ -186,6 +186,15 @@ pub(super) enum Event {
         session: u64,
         credit: (u32, u64),
     },
+    /// A session without a stream begins to take so many records and bytes, or one.
+    Draw {
+        session: u64,
+        most: (u32, u64),
+    },
+    /// And takes no more, until it begins again.
+    Drawn {
+        session: u64,
+    },
     Delivered {
         session: u64,
         lane: u64,

@@ -39,9 +39,55 @@ const FATES: [Fate; 9] = [
     Fate::Never,
 ];
 
+/// The shortest pause before a call, in milliseconds: callers are not to make a driver spin.
+pub(super) const PAUSE: u64 = 50;
+
+/// How a subscriber without a stream draws records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pulls {
+    /// The most of one call: records, bytes.
+    pub(super) most: (u32, u64),
+    /// How long a call waits for a first record.
+    pub(super) wait: Duration,
+    /// How long it waits for others.
+    pub(super) linger: Duration,
+    /// The longest pause before a call, in milliseconds: [`PAUSE`] or more.
+    pub(super) pause: u64,
+    /// Calls that their caller leaves before the answer, in percent.
+    pub(super) goes: u32,
+    /// Answers that wait for room on the way, in percent.
+    pub(super) slow: u32,
+}
+
+impl Pulls {
+    fn draw(dice: &mut Dice) -> Self {
+        let records = dice.pick(&[1, 1, 2, 5, 20, 100]);
+        let bytes = dice.pick(&[1, 1000, 100_000, 1 << 20]);
+        // Else what is handed out is read at that moment.
+        let waits = dice.chance(50);
+        let linger = Duration::from_millis(dice.pick(&[0, 20, 300, 3000]));
+        let (goes, slow) = (dice.pick(&[0, 10, 50]), dice.pick(&[0, 5, 20]));
+        Self {
+            most: (records, bytes),
+            wait: Duration::from_millis(dice.pick(&[0, 500, 5000, 60_000])),
+            linger: if waits { linger } else { Duration::ZERO },
+            pause: dice.pick(&[PAUSE, 200, 3000]),
+            goes: if waits { goes } else { 0 },
+            slow: if waits { slow } else { 0 },
+        }
+    }
+
+    /// Whether what is handed out is always read at that moment.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.linger.is_zero() && self.goes == 0 && self.slow == 0
+    }
+}
+
 /// One subscriber's ways.
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
+    /// It has no stream.
+    pub(super) pulls: Option<Pulls>,
     pub(super) credit: (u32, u64),
     pub(super) confirm: u32,
     pub(super) ack_deadline: Option<Duration>,
@@ -69,6 +115,7 @@ impl Manner {
     /// Acks everything, stays for good.
     pub(super) fn patient(dice: &mut Dice) -> Self {
         Self {
+            pulls: None,
             credit: (dice.count(1, 200), 1 << 20),
             confirm: 1,
             ack_deadline: Some(Duration::from_secs(60)),
@@ -120,6 +167,7 @@ impl Manner {
             _ => Leaving::Drop,
         };
         Self {
+            pulls: None,
             credit: (records, bytes),
             confirm: dice.pick(&[0, 1, 1, 1, 2, 2]),
             ack_deadline: own_deadline.then(|| dice.ms(100, 10_000)),
@@ -134,6 +182,19 @@ impl Manner {
             beats: dice.chance(70),
             life: dice.ms(100, 40_000),
             leaving,
+        }
+    }
+
+    /// The same without a stream: what it takes it asks for by calls.
+    pub(super) fn pulling(self, dice: &mut Dice) -> Self {
+        Self {
+            pulls: Some(Pulls::draw(dice)),
+            credit: (0, 0),
+            credits: 0,
+            max_message_bytes: 0,
+            // To a call every verdict is answered.
+            confirm: self.confirm.max(1),
+            ..self
         }
     }
 

@@ -25,6 +25,7 @@
 )]
 
 mod bugs;
+mod calls;
 mod cluster;
 mod dice;
 mod gateway;

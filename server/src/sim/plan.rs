@@ -51,6 +51,8 @@ pub(super) struct Plan {
     /// Longest metadata that the broker takes with a commit.
     pub(super) metadata: usize,
     pub(super) ping: Duration,
+    /// Subscribers without a stream, in percent.
+    pub(super) pulls: u32,
     pub(super) subscription: Subscription,
 }
 
@@ -90,6 +92,7 @@ impl Plan {
             memory: dice.pick(&[1 << 20, 4 << 20, 1 << 30]),
             metadata: dice.pick(&[4096, 4096, 4096, 200, 20]),
             ping: dice.ms(5_000, 30_000),
+            pulls: dice.fork().pick(&[0, 0, 30, 70]),
             subscription: subscription(dice, kind, revoke_drain, exactly_once),
         }
     }

@@ -11,8 +11,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use v1::subscribe_request::Request as Ask;
 
-use self::words::{reason, reply, verdict, wire, wire_credit};
+pub(super) use self::words::reason;
+use self::words::{reply, verdict, wire, wire_credit};
 use super::{
+    calls::Calls,
     dice::Dice,
     gateway::Gateway,
     history::{Ending, Event, History, Saying, Word},
@@ -84,7 +86,15 @@ pub(super) async fn run(
         accepts: manner.max_message_bytes,
     });
     let ended = |how| Event::Ended { session: id, how };
-    let link = match Link::open(&gateway.service).await {
+    let mut dice = dice;
+    let opened = match manner.pulls {
+        None => Link::open(&gateway.service).await,
+        Some(ways) => {
+            let calls = Calls::new(&gateway.service, &history, id, ways, dice.fork());
+            Ok(Link::Calls(Box::new(calls)))
+        }
+    };
+    let link = match opened {
         Ok(link) => link,
         Err(status) => {
             history.push(ended(Ending::Told(Some(reason(&status)))));
@@ -101,6 +111,7 @@ pub(super) async fn run(
         ..v1::Open::default()
     };
     let now = history.now();
+    let prompt = manner.pulls.is_none_or(|it| it.is_prompt());
     let mut session = Session {
         id,
         manner,
@@ -112,7 +123,7 @@ pub(super) async fn run(
         got: Vec::new(),
         said: Vec::new(),
         reading: true,
-        prompt: true,
+        prompt,
         gone: false,
         beat,
         looked: now,
@@ -155,6 +166,7 @@ impl Session {
                     let now = self.history.now();
                     // It was looked for in vain and came just now, or may have waited.
                     let since = if now > entered { now } else { self.looked };
+                    let since = self.link.handed_over().unwrap_or(since);
                     self.looked = now;
                     match message {
                         Some(Ok(tell)) => self.take(tell, since),
@@ -218,7 +230,7 @@ impl Session {
         });
         match self.manner.leaving {
             Leaving::Close => {
-                if !self.link.try_say(Ask::Close(v1::Close {})) {
+                if !self.link.close() {
                     return true;
                 }
             }
@@ -236,7 +248,7 @@ impl Session {
 
     fn take_unread(&mut self) {
         self.gone = true;
-        let since = self.looked;
+        let since = self.link.handed_over().unwrap_or(self.looked);
         while let Some(tell) = self.link.unread() {
             self.take(tell, since);
         }

@@ -99,7 +99,10 @@ impl World {
             if self.away.load(Ordering::Relaxed) {
                 continue;
             }
-            let manner = Manner::draw(&mut dice, self.plan.malice);
+            let mut manner = Manner::draw(&mut dice, self.plan.malice);
+            if dice.chance(self.plan.pulls) {
+                manner = manner.pulling(&mut dice);
+            }
             self.session(&mut dice, manner).await;
         }
     }

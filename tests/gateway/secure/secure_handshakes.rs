@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackgate_client::Subscriber;
+use ackgate_client::{Publisher, Subscriber};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -29,9 +29,26 @@ async fn tls_and_plain_text_do_not_meet(stage: Stage) {
     let plain = stage.gateway(&subscriptions).await;
 
     let begun = Instant::now();
-    refused(&format!("http://{}", secure.address), None, None).await;
+    // Whoever tries for ever is told as well as whoever does not try again.
+    let http = format!("http://{}", secure.address);
+    let connecting = Subscriber::builder(&http, "orders").connect();
+    let error = timeout(PATIENCE, connecting).await.expect("in time");
+    let error = error.expect_err("it speaks TLS");
+    let said = format!("{http} speaks TLS: its address must begin with https://");
+    is_about_tls(&error, &said);
+    let connecting = Publisher::builder(secure.address.to_string()).connect();
+    let error = timeout(PATIENCE, connecting).await.expect("in time");
+    is_about_tls(&error.expect_err("it speaks TLS"), "begin with https://");
+    let puller = Subscriber::builder(&http, "orders").puller().await;
+    let pulled = timeout(PATIENCE, puller.expect("TCP is there").pull()).await;
+    let error = pulled.expect("in time").expect_err("it speaks TLS");
+    is_about_tls(&error, "begin with https://");
+
     let error = refused(&https(plain.address), Some(trusting(&authority)), None).await;
-    is_about_tls(&error, "");
+    is_about_tls(
+        &error,
+        "it does not speak TLS: its address must begin with http://",
+    );
     assert!(
         begun.elapsed() < Duration::from_secs(20),
         "{:?}",

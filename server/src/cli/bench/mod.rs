@@ -12,7 +12,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{output, target::Target};
+use super::{bounds, output, target::Target};
 
 mod child;
 mod cpu;
@@ -29,7 +29,9 @@ use plan::Plan;
 /// Arguments of `ackgate bench`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Without a cluster, a broker in memory inside this process is \
+    after_help = "It calls no gateway that runs already: it starts one of its own, on loopback and \
+    without TLS, which reads from the cluster that is named here.\n\n\
+    Without a cluster, a broker in memory inside this process is \
     used: it keeps 5 MiB per partition, so there are fewer records, and it takes CPU \
     time from all parties.\n\n\
     The topics it writes have names of their own and are deleted at the end.\n\n\
@@ -61,8 +63,9 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     credit: u32,
 
-    /// Time for each run.
-    #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
+    /// Time for each run, 1 s to 1 day.
+    #[arg(long, value_name = "DURATION", default_value = "5m",
+        value_parser = bounds::duration(Duration::from_secs(1), bounds::DAY))]
     deadline: Duration,
 
     /// Prints one JSON object.

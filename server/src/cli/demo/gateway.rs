@@ -1,27 +1,21 @@
 //! The demo's gateway, in this process, on a real socket.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{DEAD_LETTERS, GROUP, ORDERS};
+use super::{DEAD_LETTERS, GROUP, ORDERS, PORT};
 use crate::{
     admin::http::pages_at,
     cli::target::{CLUSTER, Target, configuration},
     config::{self, Config},
-    gateway::Gateway,
+    gateway::{self, Gateway},
 };
 
-/// Where `ackgate sub` looks if it is not told otherwise.
-const USUAL: &str = "127.0.0.1:7654";
-
 /// Where `ackgate lanes` looks if it is not told otherwise.
-const USUAL_FOR_OPERATORS: &str = "127.0.0.1:7655";
-
-/// Any free port.
-const ANY: &str = "127.0.0.1:0";
+const OPERATORS: u16 = 7655;
 
 /// A gateway that serves.
 #[derive(Debug)]
@@ -35,20 +29,22 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a gateway for the broker at `bootstrap`: at the usual address if
-    /// others are to find it and it is free.
+    /// Starts a gateway for the broker at `bootstrap`, on loopback; port 0 is any that is
+    /// free. Operators are served at their usual port if it is at its own.
     ///
     /// # Errors
-    /// It cannot be built.
-    pub(super) async fn start(bootstrap: &str, usual: bool) -> Result<Self> {
-        let config = |address, operators| configured(bootstrap, address, operators);
-        let gateway = match usual {
-            true => match Gateway::build(config(USUAL, USUAL_FOR_OPERATORS)?).await {
-                Ok(gateway) => gateway,
-                // Most likely it is taken.
-                Err(_) => Gateway::build(config(ANY, ANY)?).await?,
-            },
-            false => Gateway::build(config(ANY, ANY)?).await?,
+    /// A port is taken, or it cannot be built.
+    pub(super) async fn start(bootstrap: &str, port: u16) -> Result<Self> {
+        // Whoever chooses another port has a gateway at the usual ones.
+        let operators = if port == PORT { OPERATORS } else { 0 };
+        let on = |port: u16| format!("127.0.0.1:{port}");
+        let config = configured(bootstrap, &on(port), &on(operators))?;
+        let gateway = match Gateway::build(config).await {
+            Ok(gateway) => gateway,
+            Err(gateway::Error::Listen {
+                address, source, ..
+            }) if source.kind() == ErrorKind::AddrInUse => return Err(taken(&address.to_string())),
+            Err(error) => return Err(error.into()),
         };
         let address = format!("http://{}", gateway.local_addr());
         let pages = gateway.admin_addr().map(pages_at).unwrap_or_default();
@@ -71,6 +67,14 @@ impl Running {
         self.stop.cancel();
         self.task.await.context("the gateway")?
     }
+}
+
+/// Others are to find it where they are told to look: another port would be a surprise.
+fn taken(address: &str) -> anyhow::Error {
+    anyhow!(
+        "{address} is taken, perhaps by a gateway or another demo: end that one, or choose another \
+         port with --port"
+    )
 }
 
 /// Default settings, but for shorter pauses: there are people watching.

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Args, DEAD_LETTERS, ORDERS, PARTITIONS,
+    Args, DEAD_LETTERS, ORDERS, PARTITIONS, PORT,
     gateway::Running,
     ledger::Ledger,
     orders::Orders,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     broker::kafka::embedded::{Embedded, Options},
-    cli::target::Target,
+    cli::{output, target::Target},
 };
 
 /// Time to account for every record.
@@ -42,7 +42,7 @@ const TICK: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) summary: Summary,
-    /// By Ctrl-C.
+    /// By Ctrl-C, or because nobody reads what it says.
     pub(super) interrupted: bool,
 }
 
@@ -69,7 +69,8 @@ pub(super) async fn run(args: &Args) -> Result<Ended> {
     let broker = spawn_blocking(broker).await??;
     let bootstrap = broker.bootstrap();
     let cluster = Target::of(&bootstrap).cluster()?.context("no cluster")?;
-    let mut gateway = Running::start(&bootstrap, !args.once).await?;
+    let usual = if args.once { 0 } else { PORT };
+    let mut gateway = Running::start(&bootstrap, args.port.unwrap_or(usual)).await?;
     introduce(args, &bootstrap, &gateway);
 
     let ledger = Arc::new(Mutex::new(Ledger::default()));
@@ -99,6 +100,8 @@ pub(super) async fn run(args: &Args) -> Result<Ended> {
     let interrupted = tokio::select! {
         done = play.watch(DEADLINE) => { done?; false }
         _ = tokio::signal::ctrl_c() => true,
+        // It ends by itself otherwise.
+        () = unread(), if !args.once => true,
         failed = failed(&mut writer, &mut subscriber, &mut gateway.task) => {
             play.view.clear();
             return Err(failed);
@@ -120,6 +123,14 @@ pub(super) async fn run(args: &Args) -> Result<Ended> {
         summary,
         interrupted,
     })
+}
+
+/// Waits until nobody reads one of its outputs any more.
+async fn unread() {
+    tokio::select! {
+        () = output::unread(std::io::stdout()) => {}
+        () = output::unread(std::io::stderr()) => {}
+    }
 }
 
 fn broker() -> Result<Embedded> {

@@ -43,6 +43,16 @@ fn more_orders_than_the_broker_keeps_are_refused() {
     assert_eq!((args.records, args.once), (1_000, true));
 }
 
+#[tokio::test]
+async fn taken_port_is_told_with_what_to_do() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let started = gateway::Running::start("127.0.0.1:9092", address.port()).await;
+    let error = started.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{address} is taken")), "{error}");
+    assert!(error.contains("--port"), "{error}");
+}
+
 #[test]
 fn most_orders_allowed_fit_into_the_broker() {
     use crate::broker::kafka::embedded::PARTITION_BYTES;

@@ -84,7 +84,7 @@ fn list(args: &Args, place: &Place, stop: &Stop) -> Result<bool> {
     let mut found = Found::default();
     let mut summary = Summary::default();
     let mut page = Page::default();
-    let mut failed = None;
+    let mut ended = Ok(true);
     let limit = if args.limit == 0 || args.summary {
         u64::MAX
     } else {
@@ -98,14 +98,15 @@ fn list(args: &Args, place: &Place, stop: &Stop) -> Result<bool> {
         let printed = match (&letter.told, args.summary) {
             (Some(told), true) => {
                 summary.add(&letter, told);
-                Ok(())
+                Ok(true)
             }
-            (None, true) => Ok(()),
+            (None, true) => Ok(true),
             (_, false) if args.json => bar.suspend(|| line(place, &letter)),
             (_, false) => page.add(&letter, || bar.clone()),
         };
-        if let Err(error) = printed {
-            failed = Some(error);
+        // `ackgate dlq list … | head` has seen enough.
+        if !matches!(printed, Ok(true)) {
+            ended = printed;
             return ControlFlow::Break(());
         }
         if found.letters + found.foreign >= limit {
@@ -115,8 +116,8 @@ fn list(args: &Args, place: &Place, stop: &Stop) -> Result<bool> {
         ControlFlow::Continue(())
     })?;
     drop(reading);
-    if let Some(error) = failed {
-        return Err(error);
+    if !ended? {
+        return Ok(false);
     }
     found.interrupted = !complete && !found.limited;
     if args.summary {
@@ -130,9 +131,10 @@ fn list(args: &Args, place: &Place, stop: &Stop) -> Result<bool> {
     Ok(found.interrupted)
 }
 
-fn line(place: &Place, letter: &Letter) -> Result<()> {
+/// Whether there is still a reader.
+fn line(place: &Place, letter: &Letter) -> Result<bool> {
     let line = serde_json::to_string(&Line::new(&place.topic, letter))?;
-    Ok(output::line(&line)?)
+    Ok(output::heard(&line)?)
 }
 
 fn counted(json: bool, place: &Place, summary: Summary, found: Found) -> Result<()> {
@@ -204,19 +206,25 @@ struct Page {
 }
 
 impl Page {
-    fn add(&mut self, letter: &Letter, bar: impl FnOnce() -> indicatif::ProgressBar) -> Result<()> {
+    /// Whether there is still a reader.
+    fn add(
+        &mut self,
+        letter: &Letter,
+        bar: impl FnOnce() -> indicatif::ProgressBar,
+    ) -> Result<bool> {
         self.rows.push(print::row(letter));
         if self.rows.len() >= PAGE {
             return bar().suspend(|| self.print());
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn print(&mut self) -> Result<()> {
+    /// Whether there is still a reader.
+    fn print(&mut self) -> Result<bool> {
         if self.rows.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let rows = std::mem::take(&mut self.rows);
-        Ok(output::line(&output::table(print::HEAD, rows))?)
+        Ok(output::heard(&output::table(print::HEAD, rows))?)
     }
 }

@@ -24,7 +24,9 @@ mod time;
 /// Arguments of `ackgate dlq`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."
+    after_help = "These commands speak to Kafka itself, with the address and the properties (TLS \
+    among them) of the configuration or of --bootstrap, --cluster and --property; no gateway is \
+    called.\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted."
 )]
 pub struct Args {
     #[command(subcommand)]

@@ -11,6 +11,7 @@ use crate::{
     cli::{
         Usage,
         access::Access,
+        bounds,
         target::{self, Target},
     },
     config::{self, Cluster},
@@ -88,13 +89,13 @@ pub struct Args {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Where the gateway is.
+    #[doc = target::address_help!()]
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654",
         help_heading = GATEWAY)]
     pub(super) address: String,
 
     #[command(flatten)]
-    access: Access,
+    pub(super) access: Access,
 
     /// The cluster, as the gateway's configuration names it; needed only where more than
     /// one takes records. With --config: as that file names it.
@@ -106,9 +107,10 @@ pub struct Args {
     #[arg(long, help_heading = GATEWAY)]
     retry_unanswered: bool,
 
-    /// How long to wait for a gateway at the beginning, and for answers at the end.
-    #[arg(long, value_name = "DURATION", default_value = "1m",
-        value_parser = humantime::parse_duration, help_heading = GATEWAY)]
+    /// How long to wait for a gateway at the beginning, and for answers at the end, up to
+    /// 1 day.
+    #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = GATEWAY,
+        value_parser = bounds::duration(Duration::from_millis(1), bounds::DAY))]
     pub(super) wait: Duration,
 
     /// Brokers to ask first, as HOST[:PORT], separated by commas; the port is 9092

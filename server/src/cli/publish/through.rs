@@ -11,7 +11,7 @@ use super::{
     draft::Record,
     tally::{Place, Tally},
 };
-use crate::cli::{output, stop::Stop, target};
+use crate::cli::{access::Access, output, stop::Stop, target};
 
 /// Receipts that may wait for the task, about as many as records may be under way.
 const RECEIPTS: usize = 10_000;
@@ -29,6 +29,7 @@ pub(super) struct Through {
     receipts: mpsc::Sender<(Place, Receipt)>,
     hearing: JoinHandle<()>,
     wait: Duration,
+    access: Access,
 }
 
 impl Through {
@@ -71,6 +72,7 @@ impl Through {
             receipts,
             hearing,
             wait: args.wait,
+            access: args.access.clone(),
         }))
     }
 
@@ -86,7 +88,11 @@ impl Through {
 
     /// What ended the publisher for good, if something has.
     pub(super) fn error(&self) -> Option<String> {
-        self.publisher.error().map(|error| error.to_string())
+        let error = self.publisher.error()?;
+        Some(match self.access.hint(&error) {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        })
     }
 
     /// Waits for the answers, less long if it is to stop or is told to; returns whether it
@@ -97,6 +103,7 @@ impl Through {
             receipts,
             hearing,
             wait,
+            access: _,
         } = self;
         drop(receipts);
         let most = if stopping { wait.min(STOPPING) } else { wait };

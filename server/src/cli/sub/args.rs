@@ -5,13 +5,14 @@ use std::time::Duration;
 use ackgate_client::{Batches, Builder, Subscriber};
 
 use super::Verdict;
-use crate::cli::{Usage, access::Access};
+use crate::cli::{Usage, access::Access, bounds, target};
 
 /// Arguments of `ackgate sub`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 it was stopped, or came to --max, \
-    --exit-when-idle or --until-drained; 1 the gateway refused, or the last verdicts may not count; \
-    2 wrong usage; 130 it was stopped a second time.")]
+    --exit-when-idle or --until-drained, or nobody reads its output any more; 1 the gateway refused, \
+    or the last verdicts may not count; 2 wrong usage; 130 it was stopped a second time. A gateway \
+    that cannot be reached is waited for.")]
 pub struct Args {
     /// The subscription to read, as the gateway's configuration names it.
     #[arg(required_unless_present = "cluster")]
@@ -35,12 +36,12 @@ pub struct Args {
     #[arg(long, value_name = "GROUP", requires = "cluster")]
     group: Option<String>,
 
-    /// Where the gateway is.
+    #[doc = target::address_help!()]
     #[arg(long, env = "ACKGATE_ADDRESS", default_value = "http://127.0.0.1:7654")]
     pub(super) address: String,
 
     #[command(flatten)]
-    access: Access,
+    pub(super) access: Access,
 
     /// What to say about each record.
     #[arg(long, value_enum, default_value_t)]
@@ -69,7 +70,7 @@ pub struct Args {
 
     /// The name by which dead letters and logs know this subscriber. Only one may have
     /// it at a time.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = bounds::name)]
     pub(super) id: Option<String>,
 
     /// Ends another subscriber of the same --id instead of waiting until it has gone.
@@ -83,11 +84,12 @@ pub struct Args {
 
     /// Which records to expect: the subscription's filter, or one of its own in a
     /// broadcast.
-    #[arg(long, value_name = "EXPRESSION")]
+    #[arg(long, value_name = "EXPRESSION", value_parser = bounds::filter)]
     filter: Option<String>,
 
     /// Stops when no record has come for this long, such as `5s`.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION",
+        value_parser = bounds::duration(Duration::from_millis(1), bounds::DAY))]
     pub(super) exit_when_idle: Option<Duration>,
 
     /// Stops when everything that there is has been read and answered.
@@ -103,12 +105,13 @@ pub struct Args {
         value_parser = clap::value_parser!(u64).range(1024..=16_777_216))]
     batch_bytes: Option<u64>,
 
-    /// How long the first record of a batch may wait for others, such as `50ms`.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    /// How long the first record of a batch may wait for others, such as `50ms`, up to 1 min.
+    #[arg(long, value_name = "DURATION",
+        value_parser = bounds::duration(Duration::ZERO, Duration::from_secs(60)))]
     batch_linger: Option<Duration>,
 
     /// The part of a batch, 0.01 to 1, at which it does not wait any longer.
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", value_parser = bounds::part)]
     batch_min_fill: Option<f64>,
 }
 

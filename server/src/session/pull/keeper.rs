@@ -17,6 +17,7 @@ use crate::{
     consumer::{
         Confirm, Departure, Draw, Drawn, End, Input, LaneNotice, LaneVerdict, NoticeKind, Outbound,
         OutboundBatch,
+        mutation::{self, Mutation},
     },
     session::{
         goodbye::{Attached, Goodbye},
@@ -274,7 +275,9 @@ impl Keeper {
         };
         self.sitting.touch();
         if !taken {
-            self.release(handing.runs).await;
+            if !mutation::is_on(Mutation::KeepAbandoned) {
+                self.release(handing.runs).await;
+            }
             if !self.is_known {
                 // Nobody can come back for it.
                 self.goodbye.tell(self.farewell()).await;
@@ -282,6 +285,9 @@ impl Keeper {
             return;
         }
         self.is_known = true;
+        if mutation::is_on(Mutation::ReleaseHandedOver) {
+            self.release(handing.runs.clone()).await;
+        }
         for (lane, ranges) in handing.runs {
             let session = self.sitting.session();
             self.tell(Input::Sent {

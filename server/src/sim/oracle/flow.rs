@@ -1,6 +1,6 @@
 //! L8, L13 and L14: credit, idleness and memory.
 
-use super::{Violation, facts::Facts, or_empty};
+use super::{Violation, facts::Facts, known::Draw, or_empty};
 use crate::sim::history::Event;
 
 /// A lane always gets this much, whatever the budget says.
@@ -8,6 +8,33 @@ const LEAST_PER_LANE: u64 = 256 * 1024;
 
 /// A message on its way to the driver, or a chunk on its way from the broker.
 const ON_ITS_WAY: u64 = 100;
+
+/// **L8**: a call never brings more than it asked for, but for one record that is larger.
+pub(super) fn check_draw(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>) {
+    let Event::Delivered {
+        session: id, bytes, ..
+    } = event
+    else {
+        return;
+    };
+    let Some(draw) = facts.sessions.get(id).and_then(|it| it.draw) else {
+        return;
+    };
+    let Draw {
+        most,
+        brought: (records, weight),
+    } = draw;
+    let too_many = records >= most.0;
+    let too_heavy = records > 0 && weight + bytes > most.1;
+    if too_many || too_heavy {
+        let (records, weight) = (records + 1, weight + bytes);
+        let what = format!(
+            "a call of session {id} brought {records} records, {weight} bytes, and asked for \
+             {most:?}"
+        );
+        found.push(facts.violation("L8", what));
+    }
+}
 
 /// **L8**: what is out never exceeds the credit.
 pub(super) fn check_credit(facts: &Facts<'_>, event: &Event, found: &mut Vec<Violation>) {
@@ -22,7 +49,7 @@ pub(super) fn check_credit(facts: &Facts<'_>, event: &Event, found: &mut Vec<Vio
     else {
         return;
     };
-    let Some(session) = facts.sessions.get(id) else {
+    let Some(session) = facts.sessions.get(id).filter(|it| it.draw.is_none()) else {
         return;
     };
     // A credit that came at this moment may not have been heard yet.

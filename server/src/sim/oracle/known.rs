@@ -66,8 +66,17 @@ pub(super) struct Session {
     pub(super) accepts: u64,
     /// With the times from which they counted.
     pub(super) credits: Vec<(u64, (u32, u64))>,
+    /// Without a stream: what its last call asked for, and has brought.
+    pub(super) draw: Option<Draw>,
     /// Said goodbye or ended.
     pub(super) over: Option<usize>,
+}
+
+/// A call that takes records: counts of records and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draw {
+    pub(super) most: (u32, u64),
+    pub(super) brought: (u32, u64),
 }
 
 impl Lane {

@@ -48,6 +48,7 @@ pub(super) fn check(plan: &Plan, history: &[Entry]) -> Vec<Violation> {
             Event::Delivered { .. } => {
                 deliveries::check(&facts, event, &mut found);
                 flow::check_credit(&facts, event, &mut found);
+                flow::check_draw(&facts, event, &mut found);
             }
             Event::Answered { .. } => answers::check(&facts, event, &mut found),
             Event::Committed { .. } => commits::check(&facts, event, &mut found),

@@ -150,7 +150,7 @@ pub(super) fn reply(answer: &v1::VerdictAnswer) -> Reply {
     }
 }
 
-pub(super) fn reason(status: &Status) -> String {
+pub(in crate::sim) fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map_or_else(
         || format!("{:?}", status.code()),
         |info| info.reason.clone(),

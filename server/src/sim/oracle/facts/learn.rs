@@ -3,7 +3,7 @@
 use super::Facts;
 use crate::sim::{
     history::{Event, Saying, Word},
-    oracle::known::{Became, Claim, Lane, Session, delivery},
+    oracle::known::{Became, Claim, Draw, Lane, Session, delivery},
 };
 
 impl Facts<'_> {
@@ -128,6 +128,7 @@ impl Facts<'_> {
                     confirm: *confirm,
                     accepts: *accepts,
                     credits: vec![(self.now, *credit)],
+                    draw: None,
                     over: None,
                 };
                 self.sessions.insert(*session, facts);
@@ -143,7 +144,33 @@ impl Facts<'_> {
                 }
                 self.follow_eligibility(*id);
             }
-            Event::Delivered { .. } => {
+            Event::Draw { session: id, most } => {
+                let now = self.now;
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.credits.push((now, *most));
+                    let brought = (0, 0);
+                    session.draw = Some(Draw {
+                        most: *most,
+                        brought,
+                    });
+                }
+                self.follow_eligibility(*id);
+            }
+            // What it brought is read after it.
+            Event::Drawn { session: id } => {
+                let now = self.now;
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.credits.push((now, (0, 0)));
+                }
+                self.follow_eligibility(*id);
+            }
+            Event::Delivered {
+                session: id, bytes, ..
+            } => {
+                if let Some(draw) = self.sessions.get_mut(id).and_then(|it| it.draw.as_mut()) {
+                    draw.brought.0 += 1;
+                    draw.brought.1 += bytes;
+                }
                 let Some((place, delivery)) = delivery(self.index, event) else {
                     return;
                 };

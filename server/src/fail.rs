@@ -72,7 +72,7 @@ mod armed {
         let armed = ARMED.get_or_init(read).as_ref();
         let at = armed.map_or("nothing", |armed| armed.name.as_str());
         tracing::warn!(
-            at,
+            point = at,
             "fail points are compiled in: this build is for tests only"
         );
     }
@@ -110,7 +110,7 @@ mod armed {
         let (name, passes) = point.split_once(':').unwrap_or((point, "1"));
         let passes: Option<u64> = passes.parse().ok().filter(|passes| *passes > 0);
         let (true, Some(passes)) = (NAMES.contains(&name), passes) else {
-            tracing::error!(value, "{VARIABLE} names no fail point");
+            tracing::error!(point = value, "ACKGATE_FAIL_POINT names no fail point");
             std::process::exit(2);
         };
         Some(Armed {

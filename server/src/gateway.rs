@@ -37,8 +37,10 @@ use crate::{
     registry::{Closing, Registry},
     session::{Gate, PullLimits, Service},
     telemetry::{
+        logs::millis,
         metrics::{Push, Source},
         traces::Traces,
+        troubles,
     },
 };
 
@@ -238,6 +240,7 @@ impl Gateway {
         let _operators = admin
             .map(|admin| serve_operators(admin, &parts, address))
             .transpose()?;
+        let _troubles = AbortOnDrop::from(tokio::spawn(troubles::watch()));
         tokio::select! {
             ended = &mut server => {
                 note_end(ended);
@@ -282,8 +285,8 @@ fn serve_operators(
 /// Everything that is out is answered, committed and written, or its time is over.
 async fn drain(registry: &Registry, desk: &Desk, traces: &Traces, shutdown: &Shutdown) {
     tracing::info!(
-        "stopping: refusing new streams, draining for {:?}",
-        shutdown.drain
+        limit_ms = millis(shutdown.drain),
+        "stopping: refusing new streams, draining"
     );
     let Closing {
         subscriptions,
@@ -314,7 +317,8 @@ async fn stop_drivers(subscriptions: Vec<(String, Handle)>, shutdown: &Shutdown)
             if tokio::time::timeout(limit, stopping).await.is_err() {
                 tracing::error!(
                     subscription = name,
-                    "did not leave its group within {limit:?}"
+                    limit_ms = millis(limit),
+                    "a subscription did not leave its group in time"
                 );
             }
         });

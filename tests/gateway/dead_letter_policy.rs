@@ -117,7 +117,7 @@ async fn subscriber_that_rejects_everything_opens_the_breaker(stage: Stage) {
         (1, &"breaker-open".into())
     );
     gateway.logs("an operator has reset breakers").await;
-    gateway.logs("action=\"ResetBreakers\"").await;
+    gateway.logs("action=ResetBreakers").await;
     let mut sound = gateway.open().await;
     let mut left = 10_000 - rejected;
     while left > 0 {

@@ -43,6 +43,7 @@ mod key_order;
 mod kill;
 mod lanes;
 mod log;
+mod log_lines;
 mod metrics;
 mod protocol;
 mod pub_command;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         config::cases(),
         kill::cases(),
         log::cases(),
+        log_lines::cases(),
         metrics::cases(),
         lanes::cases(),
         rolling::cases(),

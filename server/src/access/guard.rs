@@ -2,6 +2,7 @@
 
 use std::{
     future::{Ready, ready},
+    net::SocketAddr,
     task::{Context, Poll},
 };
 
@@ -9,12 +10,16 @@ use futures::future::Either;
 use tonic::{
     Request, Status,
     codegen::http::{self, header::AUTHORIZATION},
+    transport::server::{TcpConnectInfo, TlsConnectInfo},
 };
 use tower::{Layer, Service};
-use tracing::Span;
+use tracing::{Span, field::display};
 
 use super::{Principal, Tokens};
-use crate::session::Reason;
+use crate::{
+    session::Reason,
+    telemetry::troubles::{self, Trouble},
+};
 
 /// Calls that need no token, so that whoever watches over the gateway needs none.
 const OPEN: &str = "/grpc.health.v1.Health/";
@@ -66,7 +71,12 @@ where
             // Answered here, before anything is made for the call.
             Err(refusal) => {
                 let path = request.uri().path();
-                tracing::debug!(path, ?refusal, "a call is refused");
+                let peer = peer(&request).map(display);
+                let reason = refusal.word();
+                tracing::debug!(peer, path, reason, "a call is refused");
+                if let Some(count) = troubles::again(Trouble::Token) {
+                    tracing::warn!(peer, path, reason, count, "calls without a known token");
+                }
                 let status = refusal.status();
                 Either::Right(ready(Ok(status.into_http())))
             }
@@ -82,6 +92,13 @@ enum Refusal {
 }
 
 impl Refusal {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "token missing",
+            Self::Unknown => "token unknown",
+        }
+    }
+
     fn status(self) -> Status {
         match self {
             Self::Missing => Reason::TokenMissing.status(
@@ -106,6 +123,17 @@ fn principal<B>(tokens: &Tokens, request: &http::Request<B>) -> Result<http::Ext
     let principal = tokens.principal(token).ok_or(Refusal::Unknown)?;
     extensions.insert(principal.clone());
     Ok(extensions)
+}
+
+/// The other end of the connection.
+fn peer<B>(request: &http::Request<B>) -> Option<SocketAddr> {
+    let extensions = request.extensions();
+    let plain = extensions.get::<TcpConnectInfo>();
+    let secured = || extensions.get::<TlsConnectInfo<TcpConnectInfo>>();
+    plain.map_or_else(
+        || secured()?.get_ref().remote_addr(),
+        TcpConnectInfo::remote_addr,
+    )
 }
 
 /// What follows `Bearer`, in whatever case that is written.

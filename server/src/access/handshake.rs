@@ -7,6 +7,7 @@
 use std::{
     collections::VecDeque,
     io,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -22,8 +23,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tonic::transport::server::TcpIncoming;
+use tracing::field::display;
 
 use super::Tls;
+use crate::telemetry::troubles::{self, Trouble};
 
 /// The longest a handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
@@ -103,10 +106,19 @@ async fn handshake(stream: TcpStream, tls: Tls, ready: mpsc::Sender<Connected>) 
             let _ended = ready.send(Ok(stream)).await;
         }
         Ok(Err((error, stream))) => {
-            tracing::debug!(?peer, %error, "no TLS handshake");
+            told(peer, &error.to_string());
             let _late = time::timeout(FAREWELL, farewell(stream)).await;
         }
-        Err(_late) => tracing::debug!(?peer, "no TLS handshake within {HANDSHAKE_WITHIN:?}"),
+        Err(_late) => told(peer, "it took too long"),
+    }
+}
+
+/// Each is told to whoever looks for it; that there are any, to everybody.
+fn told(peer: Option<SocketAddr>, error: &str) {
+    let peer = peer.map(display);
+    tracing::debug!(peer, error, "no TLS handshake");
+    if let Some(count) = troubles::again(Trouble::Handshake) {
+        tracing::warn!(peer, error, count, "TLS handshakes fail");
     }
 }
 

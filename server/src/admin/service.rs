@@ -118,7 +118,7 @@ fn audit(peer: Option<SocketAddr>, subscription: &str, meant: &Lanes, closed: &[
         subscription,
         topic = meant.topic.as_deref().unwrap_or("*"),
         partition = meant.partition,
-        closed = closed.len(),
+        lanes = closed.len(),
         "an operator has reset breakers"
     );
     for lane in closed {
@@ -132,7 +132,7 @@ fn audit(peer: Option<SocketAddr>, subscription: &str, meant: &Lanes, closed: &[
             partition = lane.label.partition,
             before = before.map_or("breaker open", |stood| stood.detail.as_str()),
             after = "breaker closed",
-            waiting = lane.lane.dead_lettering,
+            dead_letters = lane.lane.dead_lettering,
             "breaker closed"
         );
     }

@@ -13,7 +13,7 @@ use crate::{
     Gateway,
     config::{self, Config},
     fail,
-    telemetry::logs,
+    telemetry::{logs, panics},
 };
 
 /// Arguments of `ackgate serve`.
@@ -37,6 +37,8 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<ExitCode> {
     let config = config::load(&args.config, config::environment())?;
     logs::init(&config.log)?;
+    panics::to_log();
+    let is_json = config.log.json;
     info!(version = env!("CARGO_PKG_VERSION"), config = %args.config.display(), "starting");
     fail::arm();
     for (part, settings) in config.effective() {
@@ -44,8 +46,15 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     }
     // Before anything is built: a signal during the start must not be lost.
     let stop = stop().context("signals cannot be received")?;
-    serve(config, stop).await?;
-    Ok(ExitCode::SUCCESS)
+    match serve(config, stop).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Every line of such a log is an object, the last one too.
+        Err(error) if is_json => {
+            tracing::error!(error = format!("{error:#}"), "the gateway cannot run");
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Builds the gateway and runs it until `stop` resolves.

@@ -8,6 +8,7 @@ use super::{
     handle::{Departure, End, Outbound},
     opening::Session,
 };
+use crate::telemetry::logs::millis;
 
 impl Driver {
     /// The session has ended. One that was cut off, refused or superseded is not known
@@ -41,7 +42,7 @@ impl Driver {
                     subscription = self.parts.subscription.name,
                     subscriber = %name,
                     session = session.0,
-                    ?grace,
+                    grace_ms = millis(grace),
                     "subscriber lost: what is out waits for it"
                 );
                 let now = self.now();
@@ -80,12 +81,16 @@ impl Driver {
         self.durable.forget(subscriber);
         let known_until = self.take_back(subscriber, Departure::Lost);
         if let Some(mut attached) = self.subscribers.end(subscriber, known_until) {
-            tracing::warn!(
-                subscription = self.parts.subscription.name,
-                subscriber = %attached.name,
-                ?why,
-                "subscriber is cut off"
-            );
+            let (subscription, subscriber) = (&self.parts.subscription.name, &attached.name);
+            let reason = why.word();
+            tracing::debug!(subscription, %subscriber, reason, "subscriber is cut off");
+            let now = self.now();
+            if let Some(count) = self.tally.cut_off.again(now) {
+                tracing::warn!(
+                    subscription, %subscriber, reason, count,
+                    "subscribers are cut off"
+                );
+            }
             attached.cut(why);
         }
         self.leases_moved = true;

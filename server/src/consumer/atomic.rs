@@ -102,7 +102,11 @@ impl Driver {
                     self.tally.given_up(letter.cause);
                 }
                 if let Some(count) = self.letter_failures.over() {
-                    tracing::info!(count, "dead letters are written again");
+                    tracing::info!(
+                        subscription = self.parts.subscription.name,
+                        count,
+                        "dead letters are written again"
+                    );
                 }
                 // They went together: whatever fails next has a reason of its own.
                 entry.letter_error = None;
@@ -133,7 +137,7 @@ impl Driver {
         if let Some(count) = self.letter_failures.again(now) {
             tell!(warn, self, entry;
                 offset = first.offset.get(),
-                letters = letters.len(),
+                dead_letters = letters.len(),
                 count,
                 %error,
                 "dead letters and their commit not written, and tried again"

@@ -71,7 +71,12 @@ impl Driver {
     }
 
     fn tell_cohort(&self, kind: NoticeKind, detail: &str) {
-        tracing::info!(subscription = self.parts.subscription.name, "{detail}");
+        let subscription = self.parts.subscription.name.as_str();
+        if matches!(kind, NoticeKind::Held) {
+            tracing::info!(subscription, detail, "nothing is fetched yet");
+        } else {
+            tracing::info!(subscription, "enough subscribers are attached");
+        }
         let everything = LaneLabel::everything();
         self.subscribers
             .announce(&Outbound::Lane(notice(everything, kind, None, detail)));

@@ -212,11 +212,12 @@ impl Driver {
         let Some(entry) = self.lanes.touch(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            offset = offset.get(),
-            bytes,
-            "record is larger than its subscriber accepts"
-        );
+        if let Some(count) = self.tally.oversize.again(now) {
+            tell!(warn, self, entry;
+                offset = offset.get(), bytes, count,
+                "records are larger than their subscribers accept"
+            );
+        }
         entry.lane.handle_oversize(now, subscriber, offset);
         // Its effects decide what is ready next.
         self.carry_out(now);

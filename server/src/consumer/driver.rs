@@ -22,7 +22,6 @@ use super::{
     cohort::Cohort,
     counts::Counts,
     durable::Durable,
-    episode::Episode,
     handle::{End, Handle, Input, Outbound, State},
     intake::{Tally, Wall},
     lanes::Lanes,
@@ -36,7 +35,7 @@ use super::{
 use crate::{
     broker::{self, ClientStats, Commit, Connect, Placed, Producer},
     config,
-    telemetry::traces::Tracer,
+    telemetry::{episode::Episode, traces::Tracer},
 };
 
 /// Messages from sessions that wait for the driver; a full queue makes them wait.
@@ -96,8 +95,8 @@ pub(super) struct Driver {
     pub(super) durable: Durable,
     /// Something happened that may move leases.
     pub(super) leases_moved: bool,
-    pub(super) letter_failures: Episode,
-    pub(super) commit_failures: Episode,
+    pub(super) letter_failures: Episode<Time>,
+    pub(super) commit_failures: Episode<Time>,
     /// Whether the group may have given the lanes away.
     pub(super) fence: Fence,
     /// Bytes counted in the gateway's budget for what is fetched ahead.
@@ -123,6 +122,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let (counts, counted) = watch::channel(Counts::default());
     let last = Arc::default();
     let subscription = Arc::clone(&parts.subscription);
+    let tally = Tally::of(&subscription.name);
     let fence = Fence::new(Time::default(), parts.connect.session());
     let driver = Driver {
         parts,
@@ -146,7 +146,7 @@ pub fn spawn(parts: Parts) -> Handle {
         commit_failures: Episode::default(),
         fence,
         prefetch: 0,
-        tally: Tally::default(),
+        tally,
         spans: Spans::default(),
         meter: Meter::default(),
         client: None,

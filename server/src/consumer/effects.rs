@@ -179,7 +179,7 @@ impl Driver {
             return;
         };
         tell!(warn, self, entry;
-            most_bytes,
+            limit_bytes = most_bytes,
             "a broker refused the size of a commit's metadata: maps have less room from now on; \
              set commit.metadata_bytes to the brokers' offset.metadata.max.bytes"
         );
@@ -211,8 +211,8 @@ impl Driver {
         let counts = &mut self.tally.counts;
         counts.lost = counts.lost.saturating_add(range.len());
         tell!(error, self, entry;
-            first = range.first().get(),
-            last = range.last().get(),
+            first_offset = range.first().get(),
+            last_offset = range.last().get(),
             offsets = range.len(),
             total = counts.lost,
             "records vanished from the log before they were settled"
@@ -273,13 +273,14 @@ impl Driver {
                 self.starved = true;
                 if !std::mem::replace(&mut entry.starved, true) {
                     tracing::debug!(
+                        subscription = self.parts.subscription.name,
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
-                        retained = entry.retained(),
-                        granted = entry.granted.bytes,
-                        limit = self.parts.subscription.window_bytes,
-                        gateway_used = self.parts.budget.used(),
-                        gateway_limit = self.parts.budget.limit(),
+                        retained_bytes = entry.retained(),
+                        granted_bytes = entry.granted.bytes,
+                        limit_bytes = self.parts.subscription.window_bytes,
+                        used_bytes = self.parts.budget.used(),
+                        memory_bytes = self.parts.budget.limit(),
                         "lane is not fetched for want of memory"
                     );
                 }

@@ -107,7 +107,7 @@ impl Driver {
                         subscription = subscription.name,
                         topic = %entry.partition.topic,
                         partition = entry.partition.partition,
-                        %doubt,
+                        detail = %doubt,
                         "the commit's metadata is not used: what was settled above the position \
                          is delivered again"
                     );
@@ -201,7 +201,16 @@ impl Driver {
                 let counts = self.tally.counts;
                 tracing::info!(
                     subscription = self.parts.subscription.name,
-                    ?counts,
+                    filtered = counts.filtered,
+                    unwanted = counts.unwanted,
+                    filter_failures = counts.filter_failures,
+                    expired = counts.expired,
+                    content_rejected = counts.content_rejected,
+                    content_skipped = counts.content_skipped,
+                    content_delivered = counts.content_delivered,
+                    parked = counts.parked,
+                    discarded = counts.discarded,
+                    vanished = counts.lost,
                     "records of the subscription so far"
                 );
             }
@@ -310,7 +319,11 @@ impl Driver {
                 self.fence.heard(now);
                 self.meter.committed_offsets += entry.watched.confirmed(commit.position);
                 if let Some(count) = self.commit_failures.over() {
-                    tracing::info!(count, "commits succeed again");
+                    tracing::info!(
+                        subscription = self.parts.subscription.name,
+                        count,
+                        "commits succeed again"
+                    );
                 }
                 CommitOutcome::Done
             }
@@ -343,13 +356,20 @@ impl Driver {
             return;
         }
         match result {
-            Ok(()) => entry.lane.handle_seek(now, SeekOutcome::Done),
+            Ok(()) => {
+                if let Some(count) = self.tally.seek_failures.over() {
+                    tell!(info, self, entry; count, "seeks succeed again");
+                }
+                entry.lane.handle_seek(now, SeekOutcome::Done);
+            }
             Err(error) => {
                 self.meter.seek_failures += 1;
-                tell!(warn, self, entry;
-                    %error,
-                    "seek failed and is tried again"
-                );
+                if let Some(count) = self.tally.seek_failures.again(now) {
+                    tell!(warn, self, entry;
+                        %error, count,
+                        "seek failed and is tried again"
+                    );
+                }
                 entry.lane.handle_seek(now, SeekOutcome::Failed);
             }
         }
@@ -393,7 +413,7 @@ impl Driver {
                 (NoticeKind::Held, format!("cluster unreachable: {detail}"))
             }
             ClusterState::Rebuilding { detail } => {
-                tracing::error!(
+                tracing::warn!(
                     subscription = self.parts.subscription.name,
                     detail,
                     "the consumer failed and is built again"

@@ -12,6 +12,7 @@ use super::{
     handle::{LaneLabel, NoticeKind, Outbound},
     inputs::notice,
 };
+use crate::telemetry::logs::millis;
 
 impl Driver {
     /// The group's coordinator last answered `age` ago.
@@ -28,7 +29,8 @@ impl Driver {
         let Some(standing) = self.fence.poll(now) else {
             return;
         };
-        let silent = self.fence.silence(now).as_secs();
+        let silence = self.fence.silence(now);
+        let (silent, silent_ms) = (silence.as_secs(), millis(silence));
         let name = &self.parts.subscription.name;
         let (kind, detail) = match standing {
             Standing::Sound => {
@@ -38,7 +40,7 @@ impl Driver {
             Standing::Doubtful => {
                 tracing::warn!(
                     subscription = name,
-                    silent_s = silent,
+                    silent_ms,
                     "the group does not answer: nothing new is handed out"
                 );
                 let detail = format!(
@@ -50,7 +52,7 @@ impl Driver {
             Standing::Fenced => {
                 tracing::error!(
                     subscription = name,
-                    silent_s = silent,
+                    silent_ms,
                     "the group has not answered for a whole session: what is out is void"
                 );
                 for generation in self.lanes.generations() {

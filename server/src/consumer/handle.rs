@@ -201,6 +201,24 @@ impl OutboundBatch {
     }
 }
 
+impl End {
+    /// In a few words, for the log.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Drained => "drained",
+            Self::ShuttingDown => "shutting down",
+            Self::NotReading => "not reading",
+            Self::NotDurable => "not durable",
+            Self::TooManyAnswers => "too many answers",
+            Self::Superseded => "superseded",
+            Self::Slow => "slow",
+            Self::ConnectionAged => "connection aged",
+        }
+    }
+}
+
 /// What a session hears.
 #[derive(Clone, Debug)]
 pub enum Outbound {

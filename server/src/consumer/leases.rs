@@ -17,6 +17,7 @@ use super::{
     lanes::Grant,
     tell::tell,
 };
+use crate::telemetry::logs::millis;
 
 impl Driver {
     /// `subscriber` has been heard of: its leases go on. They are looked at when they
@@ -58,7 +59,7 @@ impl Driver {
         tracing::warn!(
             subscription = self.parts.subscription.name,
             subscriber = %self.name(holder),
-            duration = ?terms.duration,
+            lease_ms = millis(terms.duration),
             "nothing heard of the subscriber: its lease of the lane lapses"
         );
         if let Some(entry) = self.lanes.touch(generation) {

@@ -86,7 +86,11 @@ impl Driver {
             Ok(_placed) => {
                 fail::point("dead-letter.confirmed");
                 if let Some(count) = self.letter_failures.over() {
-                    tracing::info!(count, "dead letters are written again");
+                    tracing::info!(
+                        subscription = self.parts.subscription.name,
+                        count,
+                        "dead letters are written again"
+                    );
                 }
                 let settled = entry
                     .lane
@@ -120,14 +124,21 @@ impl Driver {
     pub(super) fn dropped(&mut self, generation: Generation, offset: Offset, cause: Cause) {
         self.tally.given_up(cause);
         self.meter.letters.note(cause, LetterOutcome::Dropped);
+        let now = self.now();
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            offset = offset.get(),
-            cause = cause_name(cause),
-            "record dropped, as on_reject = drop says"
+        let (offset, cause) = (offset.get(), cause_name(cause));
+        tell!(debug, self, entry;
+            offset, cause,
+            "record dropped"
         );
+        if let Some(count) = self.tally.dropped.again(now) {
+            tell!(warn, self, entry;
+                offset, cause, count,
+                "records are dropped, as on_reject = drop says"
+            );
+        }
     }
 
     pub(super) fn parked(
@@ -139,16 +150,22 @@ impl Driver {
     ) {
         self.tally.counts.parked += 1;
         self.meter.letters.note(cause, LetterOutcome::Parked);
+        let now = self.now();
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            offset = offset.get(),
-            cause = cause_name(cause),
-            tries,
-            error = entry.letter_error.as_deref().unwrap_or_default(),
-            "record set aside, as on_failure = park says: its dead letter is tried again later"
+        let (offset, cause) = (offset.get(), cause_name(cause));
+        let error = entry.letter_error.as_deref().unwrap_or_default();
+        tell!(debug, self, entry;
+            offset, cause, tries, error,
+            "a record is set aside"
         );
+        if let Some(count) = self.tally.parked.again(now) {
+            tell!(warn, self, entry;
+                offset, cause, tries, error, count,
+                "record set aside, as on_failure = park says: its dead letter is tried again later"
+            );
+        }
     }
 
     pub(super) fn discarded(

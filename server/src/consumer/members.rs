@@ -125,11 +125,18 @@ impl Driver {
         let Some(entry) = self.lanes.get(generation) else {
             return;
         };
-        tell!(warn, self, entry;
-            first = range.first().get(),
-            last = range.last().get(),
-            "{detail}"
-        );
+        let (first_offset, last_offset) = (range.first().get(), range.last().get());
+        if matches!(kind, NoticeKind::Held) {
+            tell!(warn, self, entry;
+                first_offset, last_offset, detail,
+                "a subscriber of the broadcast owes verdicts"
+            );
+        } else {
+            tell!(info, self, entry;
+                first_offset, last_offset, detail,
+                "a subscriber of the broadcast owes verdicts no more"
+            );
+        }
         let news = notice(entry.label(), kind, Some(range), detail);
         self.subscribers.announce(&Outbound::Lane(news));
     }

@@ -10,7 +10,10 @@ use super::{
     driver::Driver,
     handle::{DrainReason, End, Outbound, State},
 };
-use crate::broker::{ClusterState, Commit, Consumer, Event};
+use crate::{
+    broker::{ClusterState, Commit, Consumer, Event},
+    telemetry::logs::millis,
+};
 
 /// Events that wait for the driver. Chunks hold at most 128 KiB, so this bounds
 /// what is on its way at 2 MiB; a full queue makes the consumer leave records
@@ -125,7 +128,8 @@ impl Driver {
                 if leave_at <= now {
                     tracing::info!(
                         subscription = self.parts.subscription.name,
-                        "no subscriber for {linger:?}: leaving the group"
+                        linger_ms = millis(linger),
+                        "no subscriber is there any more: leaving the group"
                     );
                     joined.closing = true;
                     joined.consumer.close();
@@ -148,16 +152,27 @@ impl Driver {
                     events,
                     closing: false,
                 });
+                if let Some(count) = self.tally.join_failures.over() {
+                    tracing::info!(
+                        subscription = self.parts.subscription.name,
+                        count,
+                        "the consumer could be made"
+                    );
+                }
                 self.begin_cohort(now);
                 self.state
                     .send_replace(State::Joined(ClusterState::Reachable));
             }
             Err(error) => {
-                tracing::error!(
-                    subscription = self.parts.subscription.name,
-                    %error,
-                    "the consumer could not be made and is tried again in {REJOIN_AFTER:?}"
-                );
+                if let Some(count) = self.tally.join_failures.again(now) {
+                    tracing::error!(
+                        subscription = self.parts.subscription.name,
+                        %error,
+                        count,
+                        retry_ms = millis(REJOIN_AFTER),
+                        "the consumer could not be made and is tried again"
+                    );
+                }
                 self.membership.retry_at = Some(now.after(REJOIN_AFTER));
             }
         }

@@ -18,7 +18,6 @@ mod draw;
 mod driver;
 mod durable;
 mod effects;
-mod episode;
 mod events;
 mod fence;
 mod handle;

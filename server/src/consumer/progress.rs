@@ -134,7 +134,7 @@ impl Driver {
         tell!(warn, self, entry;
             offset = reason.offset,
             reason = reason.kind.code(),
-            age_s = wall.saturating_sub(since_ms) / 1000,
+            age_ms = wall.saturating_sub(since_ms),
             detail = reason.text,
             "lane makes no progress"
         );

@@ -17,20 +17,18 @@
 
 mod bounds;
 mod compile;
+mod failure;
 mod subject;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use cel::Value;
 
 pub(crate) use self::bounds::SOURCE_BYTES;
-pub use self::subject::Subject;
+pub use self::{failure::Failure, subject::Subject};
+use crate::telemetry::panics;
 
 /// A compiled expression. Clones share it.
 #[derive(Clone)]
@@ -46,28 +44,6 @@ pub struct Invalid {
     pub column: u64,
     /// What is wrong and what was expected, without control characters.
     pub what: String,
-}
-
-/// Why a filter says nothing about a record.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The expression does not fit the record: a type error, a missing header.
-    #[error("{0}")]
-    Evaluation(String),
-    /// The result is neither true nor false.
-    #[error("the result is {0}, not a bool")]
-    NotBool(String),
-    /// The record's key and headers are beyond what is looked at.
-    #[error("key and headers have {bytes} bytes in {headers} headers, more than a filter looks at")]
-    TooLarge {
-        /// Of key, header names and header values.
-        bytes: usize,
-        /// How many headers.
-        headers: usize,
-    },
-    /// The library failed.
-    #[error("the evaluation panicked")]
-    Panicked,
 }
 
 impl Filter {
@@ -97,14 +73,14 @@ impl Filter {
         match caught(evaluate)? {
             Ok(Value::Bool(wanted)) => Ok(wanted),
             Ok(other) => Err(Failure::NotBool(other.type_of().to_string())),
-            Err(error) => Err(Failure::Evaluation(printable(&error.to_string()))),
+            Err(error) => Err(Failure::of(&error, self.source())),
         }
     }
 }
 
 /// The library has no promise never to panic.
 fn caught<T>(evaluate: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_panic| Failure::Panicked)
+    panics::quietly(evaluate).ok_or(Failure::Panicked)
 }
 
 impl fmt::Debug for Filter {

@@ -10,11 +10,7 @@
 
 mod guarded;
 
-use std::{
-    io,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{io, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _, stream};
 use tokio::{
@@ -32,13 +28,13 @@ use tonic::{
 use tower::util::MapRequestLayer;
 
 use self::guarded::Guarded;
-use crate::session::Age;
+use crate::{
+    session::Age,
+    telemetry::troubles::{self, Trouble},
+};
 
 /// Wait after an accept for which the system had no means: descriptors or memory.
 const NO_MEANS_WAIT: Duration = Duration::from_millis(100);
-
-/// Of refusals and accepts that fail one is logged in so long.
-const QUIET: Duration = Duration::from_secs(10);
 
 /// How much of its age a connection may live less or more, so that those which came
 /// together do not go together.
@@ -88,7 +84,6 @@ pub(super) async fn run<IO>(
     let (ending, cutting) = (CancellationToken::new(), CancellationToken::new());
     let _cut = cutting.clone().drop_guard();
     let tasks = TaskTracker::new();
-    let mut noted = None;
     {
         // Dropped with the end of accepting: others may listen there then.
         tokio::pin!(incoming, stop);
@@ -111,19 +106,20 @@ pub(super) async fn run<IO>(
                         tasks.spawn(life.lead(connection, serving, limits));
                     }
                     Err(_none) => {
-                        let (most, bound) = (limits.connections, limits.bound);
-                        note(&mut noted, || {
+                        if let Some(count) = troubles::again(Trouble::Connections) {
                             tracing::warn!(
-                                "connections are closed at once: {most} are open, which is \
-                                 {bound}"
+                                limit = limits.connections,
+                                detail = limits.bound,
+                                count,
+                                "connections are closed at once: as many are open as may be"
                             );
-                        });
+                        }
                     }
                 },
                 Some(Err(error)) if is_want(&error) => {
-                    note(&mut noted, || {
-                        tracing::error!(%error, "no connection can be taken");
-                    });
+                    if let Some(count) = troubles::again(Trouble::Means) {
+                        tracing::error!(%error, count, "no connection can be taken");
+                    }
                     tokio::select! {
                         () = &mut stop => break,
                         () = sleep(NO_MEANS_WAIT) => {}
@@ -233,14 +229,6 @@ fn is_want(error: &io::Error) -> bool {
         .map(Errno::raw_os_error)
         .map(Some)
         .contains(&error.raw_os_error())
-}
-
-/// Does that, unless it was done a moment ago.
-fn note(last: &mut Option<Instant>, log: impl FnOnce()) {
-    if last.is_none_or(|at| at.elapsed() > QUIET) {
-        *last = Some(Instant::now());
-        log();
-    }
 }
 
 #[cfg(test)]

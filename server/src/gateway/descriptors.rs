@@ -31,8 +31,9 @@ pub(super) fn raise(connections: usize) {
     if reached < wanted {
         tracing::warn!(
             descriptors = reached,
-            "fewer file descriptors than listen.max_connections and Kafka's clients may need, \
-             which is {wanted}: raise the process's limit (ulimit -n, LimitNOFILE), or lower \
+            wanted,
+            "fewer file descriptors than listen.max_connections and Kafka's clients may need: \
+             raise the process's limit (ulimit -n, LimitNOFILE), or lower \
              listen.max_connections"
         );
     }

@@ -91,7 +91,10 @@ pub(super) fn tell(listen: &Listen) {
     let tokens = listen.tokens.as_ref().map_or(0, Tokens::count);
     tracing::info!(tls, client_certificates, days_left, tokens, "access");
     for warning in listen.warnings() {
-        tracing::warn!("{warning}");
+        tracing::warn!(
+            detail = warning,
+            "the listener is less protected than it could be"
+        );
     }
 }
 

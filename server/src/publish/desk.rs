@@ -168,7 +168,7 @@ impl Desk {
         if ended.is_err() {
             let left = self.shared.open.len();
             tracing::warn!(
-                left,
+                streams = left,
                 "publishers that do not read their results are cut off"
             );
         }

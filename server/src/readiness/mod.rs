@@ -3,7 +3,10 @@
 //!
 //! Boundary: nothing waits for any of it. `ackgate check` says the same beforehand.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 use tokio::{task::JoinSet, time};
@@ -14,6 +17,7 @@ use crate::{
         kafka::{Probe, topics::Topics},
     },
     config::{Cluster, Subscription},
+    telemetry::{episode::Episode, logs::millis},
 };
 
 pub(crate) mod rules;
@@ -75,17 +79,31 @@ async fn see_to(cluster: Cluster, subscription: Subscription) {
     let creates = creates(&subscription);
     let name = subscription.name.clone();
     let mut pause = FIRST_PAUSE;
+    let mut failures = Episode::<Instant>::new();
     loop {
         let (of, subscription) = (cluster.clone(), subscription.clone());
         let looked = tokio::task::spawn_blocking(move || look(&of, &subscription)).await;
         match looked {
-            Ok(Ok(findings)) => return say(&name, &findings),
-            Ok(Err(error)) if creates => tracing::warn!(
-                subscription = name,
-                %error,
-                again_in = ?pause,
-                "a topic for dead letters cannot be created: tried again"
-            ),
+            Ok(Ok(findings)) => {
+                if let Some(count) = failures.over() {
+                    tracing::info!(
+                        subscription = name,
+                        count,
+                        "the topics for dead letters are there"
+                    );
+                }
+                return say(&name, &findings);
+            }
+            Ok(Err(error)) if creates => {
+                if let Some(count) = failures.again(Instant::now()) {
+                    tracing::warn!(
+                        subscription = name,
+                        %error, count,
+                        retry_ms = millis(pause),
+                        "a topic for dead letters cannot be created: tried again"
+                    );
+                }
+            }
             // That a cluster does not answer is told by whoever reads from it.
             Ok(Err(error)) => tracing::debug!(subscription = name, %error, "not looked at yet"),
             Err(_ended) => return,
@@ -104,7 +122,7 @@ fn say(subscription: &str, findings: &[Finding]) {
     for finding in findings.iter().filter(|it| it.level != Level::Ok) {
         tracing::warn!(
             subscription,
-            finding = finding.text,
+            detail = finding.text,
             "what dead letters need is not as it should be"
         );
     }

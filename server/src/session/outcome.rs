@@ -25,6 +25,15 @@ impl Outcome {
         }
     }
 
+    /// One word for the log: a status may hold what clients sent.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Gone => "gone",
+            Self::Refused(status) => status.code().description(),
+        }
+    }
+
     /// The status to end with; `None` is OK.
     pub(super) fn into_status(self) -> Option<Status> {
         match self {

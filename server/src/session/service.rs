@@ -204,7 +204,7 @@ impl GatewayService for Service {
         let stream_of = async move {
             let input = request.into_inner();
             let outcome = publish::run(&shared.desk, input, &transport, age.as_ref()).await;
-            tracing::debug!(?outcome, "a publisher's stream ends");
+            tracing::debug!(outcome = outcome.word(), "a publisher's stream ends");
             *last.lock() = outcome.into_status();
             drop(transport);
         };
@@ -339,7 +339,11 @@ impl Shared {
             never = drain_when_aged(&handle, session, age.as_ref()) => match never {},
         };
         goodbye.tell(outcome.departure()).await;
-        tracing::debug!(session = session.0, ?outcome, "session ends");
+        tracing::debug!(
+            session = session.0,
+            outcome = outcome.word(),
+            "session ends"
+        );
         if is_writing && matches!(outcome, Outcome::Closed) {
             // The driver answers the goodbye through the outbox, after what waits there.
             tokio::time::timeout(CLOSE_WITHIN, write)

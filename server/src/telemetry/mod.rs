@@ -1,5 +1,9 @@
 //! What the gateway tells about itself.
 
+pub(crate) mod episode;
+pub(crate) mod flood;
 pub mod logs;
 pub mod metrics;
+pub(crate) mod panics;
 pub mod traces;
+pub(crate) mod troubles;

@@ -56,7 +56,7 @@ async fn client_certificates_are_required_where_there_is_an_authority(stage: Sta
     let top = ours.signs(&HERE).lines()
         + &format!("listen.tls.client_ca_file = {:?}\n", ours.certificate());
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], &top).await;
-    gateway.logs("client_certificates=\"required\"").await;
+    gateway.logs("client_certificates=required").await;
     let address = https(gateway.address);
     let with = |it: Identity| trusting(&ours).identity_files(it.certificate, it.key);
 

@@ -16,7 +16,10 @@ use rdkafka::{
 use tracing::warn;
 
 use super::producer::{Client, Waiting, create, send};
-use crate::broker::{Outgoing, Receipt};
+use crate::{
+    broker::{Outgoing, Receipt},
+    telemetry::troubles::{self, Trouble},
+};
 
 /// A producer that writes batches of one record, made when it is first needed.
 pub(super) struct Alone {
@@ -74,7 +77,14 @@ impl Alone {
         if client.is_none() {
             match create(&self.config) {
                 Ok(made) => *client = Some(made),
-                Err(error) => warn!(%error, "records of a refused batch are not tried one by one"),
+                Err(error) => {
+                    if let Some(count) = troubles::again(Trouble::Producer) {
+                        warn!(
+                            %error, count,
+                            "records of a refused batch are not tried one by one"
+                        );
+                    }
+                }
             }
         }
         client.clone()

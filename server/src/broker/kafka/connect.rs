@@ -32,7 +32,7 @@ use super::{
 use crate::{
     broker::{Commit, Connect, Consumer, Error, ErrorKind, Event},
     config::{Cluster, Subscription},
-    telemetry::traces::Sampling,
+    telemetry::{episode::Episode, logs::millis, traces::Sampling},
 };
 
 /// What a revoke waits beyond the subscription's own drain, for verdicts that
@@ -65,6 +65,7 @@ impl KafkaConnect {
             config,
             group: subscription.group.clone(),
             plan: Arc::new(Plan {
+                group: subscription.group.clone(),
                 topics: subscription.reads(),
                 retry: subscription.retry_topic().map(str::to_owned),
                 start: subscription.start,
@@ -123,6 +124,7 @@ impl Connect for KafkaConnect {
                 .map_err(no_thread)?,
             past: Past::default(),
             limits: None,
+            moves: Episode::new(),
         };
         let worker = Worker {
             config: self.config.clone(),
@@ -215,7 +217,7 @@ impl Consumer for KafkaConsumer {
             .spawn(move || {
                 if !ending.wait(limit) {
                     error!(
-                        seconds = limit.as_secs(),
+                        limit_ms = millis(limit),
                         "a consumer's thread hangs and is abandoned"
                     );
                     ending.tell();

@@ -33,7 +33,7 @@ use super::{
     relocate,
     wake::Waker,
 };
-use crate::broker::Event;
+use crate::{broker::Event, telemetry::episode::Episode};
 
 /// Longest wait when nothing is to be done. Whatever should have woken the thread
 /// and did not costs no more than this.
@@ -130,7 +130,10 @@ impl Worker {
                             built = next;
                             continue;
                         }
-                        Err(error) => warn!(%error, "consumer cannot be built"),
+                        Err(error) => warn!(
+                            group = self.plan.group, %error,
+                            "consumer cannot be built"
+                        ),
                     }
                 }
                 End::Broken(detail) => {
@@ -289,6 +292,7 @@ impl Worker {
         });
         if let (Some(lane), Ok(offset)) = (lane, u64::try_from(message.offset())) {
             warn!(
+                group = self.plan.group,
                 topic,
                 partition = message.partition(),
                 "a record came astray and is read again"
@@ -328,7 +332,7 @@ impl Worker {
             drop(core);
             thread::park_timeout(SEEK_RETRY);
         }
-        warn!("the group was not left in time");
+        warn!(group = self.plan.group, "the group was not left in time");
     }
 
     /// Ends a consumer: its lanes, what it commits, and itself, all within bounds.
@@ -350,12 +354,16 @@ impl Worker {
                 done.send(()).ok();
             });
         if dropped.is_err() || wait.recv_timeout(DROP_TIMEOUT).is_err() {
-            error!("a consumer does not close and is abandoned");
+            error!(
+                group = self.plan.group,
+                "a consumer does not close and is abandoned"
+            );
         }
     }
 
     /// Makes the next consumer after a pause; `None` if it is no longer wanted.
     fn rebuild(&self, backoff: &mut impl Iterator<Item = Duration>) -> Option<Built> {
+        let mut failures = Episode::new();
         loop {
             let until = Instant::now() + backoff.next().unwrap_or(MAX_PAUSE);
             loop {
@@ -380,7 +388,14 @@ impl Worker {
                 .and_then(|()| self.build().map_err(|error| error.to_string()));
             match built {
                 Ok(built) => return Some(built),
-                Err(error) => warn!(%error, "consumer cannot be built"),
+                Err(error) => {
+                    if let Some(count) = failures.again(Instant::now()) {
+                        warn!(
+                            group = self.plan.group, %error, count,
+                            "consumer cannot be built"
+                        );
+                    }
+                }
             }
         }
     }

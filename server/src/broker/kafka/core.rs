@@ -33,7 +33,7 @@ use super::{
 use crate::{
     broker::{Assigned, Commit, Error, ErrorKind, Event, TopicPartition},
     config::StartAt,
-    telemetry::traces::Sampling,
+    telemetry::{episode::Episode, traces::Sampling},
 };
 
 /// Far below `max.poll.interval.ms`, 300 s by default.
@@ -45,6 +45,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What a consumer works by.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// The consumer group.
+    pub(super) group: String,
     /// The retry topic included.
     pub(super) topics: Vec<String>,
     /// The one of them that is read from its beginning and may be missing.
@@ -95,6 +97,8 @@ pub(super) struct Core {
     pub(super) past: Past,
     /// Limits of what is fetched ahead, once they are planned.
     pub(super) limits: Option<Prefetch>,
+    /// Lanes that could not be moved.
+    pub(super) moves: Episode,
 }
 
 impl Core {

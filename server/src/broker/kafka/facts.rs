@@ -16,7 +16,10 @@ use rdkafka::{
     metadata::{Metadata, MetadataTopic},
 };
 
-use super::{error, rebalance::log, settings};
+use super::{
+    client_log::{Origin, log},
+    error, settings,
+};
 use crate::{
     broker::{Error, ErrorKind},
     config::Cluster,
@@ -233,7 +236,7 @@ struct Listener(Arc<Mutex<Option<String>>>);
 
 impl ClientContext for Listener {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        log(level, facility, line);
+        log(Origin::Probe, level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

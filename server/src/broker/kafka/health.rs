@@ -10,22 +10,19 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer as _},
     error::{IsError, RDKafkaErrorCode},
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::{
     error::{self, Trouble},
     rebalance::Context,
 };
-use crate::broker::ClusterState;
+use crate::{broker::ClusterState, telemetry::episode::Episode};
 
 /// For one question. Nothing is fetched meanwhile, so it is short.
 const QUESTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Between questions while something is wrong.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Between log lines about the same trouble.
-const REMINDER: Duration = Duration::from_secs(30);
 
 /// An error event of librdkafka.
 #[derive(Clone, Debug)]
@@ -46,9 +43,9 @@ pub(super) struct Health {
     /// The last reason for which a connection failed.
     connection: Option<String>,
     asked: Option<Instant>,
-    logged: Option<Instant>,
-    /// When the missing of the optional topic was last told.
-    spared: Option<Instant>,
+    failures: Episode,
+    /// The optional topic is missing.
+    spared: Episode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +73,8 @@ impl Health {
             suspicion: None,
             connection: None,
             asked: None,
-            logged: None,
-            spared: None,
+            failures: Episode::new(),
+            spared: Episode::new(),
         }
     }
 
@@ -109,7 +106,8 @@ impl Health {
 
     /// The consumer is given up and built again.
     pub(super) fn rebuilding(&mut self, detail: String) -> Option<ClusterState> {
-        warn!(group = %self.group, error = %detail, "consumer is built again");
+        // Told by whoever gets the news.
+        debug!(group = %self.group, error = %detail, "consumer is built again");
         self.suspicion = None;
         let news = self.state != State::Rebuilding;
         self.state = State::Rebuilding;
@@ -163,12 +161,11 @@ impl Health {
     }
 
     fn spare(&mut self, detail: &str) {
-        if self.spared.is_none_or(|told| told.elapsed() >= REMINDER) {
+        if let Some(count) = self.spared.again(Instant::now()) {
             warn!(
-                group = %self.group, error = %detail,
+                group = %self.group, error = %detail, count,
                 "the retry topic cannot be read: nothing is redriven until it can"
             );
-            self.spared = Some(Instant::now());
         }
     }
 
@@ -205,25 +202,26 @@ impl Health {
     }
 
     fn recover(&mut self) -> ClusterState {
-        if self.state != State::Unknown {
-            info!(group = %self.group, "cluster is reachable again");
+        // Told by whoever gets the answer.
+        if let Some(count) = self.failures.over() {
+            debug!(group = %self.group, count, "cluster can be used again");
         }
         self.state = State::Reachable;
         self.suspicion = None;
         self.connection = None;
-        self.logged = None;
         ClusterState::Reachable
     }
 
     fn worsen(&mut self, trouble: Trouble, detail: String) -> Option<ClusterState> {
         let news = self.state != State::Unreachable(trouble);
-        if news
-            || self
-                .logged
-                .is_none_or(|logged| logged.elapsed() >= REMINDER)
+        // News are told by whoever gets them; here it is told that it goes on.
+        if let Some(count) = self.failures.again(Instant::now())
+            && !news
         {
-            warn!(group = %self.group, error = %detail, "cluster cannot be used");
-            self.logged = Some(Instant::now());
+            warn!(
+                group = %self.group, error = %detail, count,
+                "cluster still cannot be used"
+            );
         }
         self.state = State::Unreachable(trouble);
         news.then_some(ClusterState::Unreachable { detail })

@@ -10,6 +10,7 @@
 
 mod alone;
 pub mod bulk;
+pub(crate) mod client_log;
 mod commit;
 mod connect;
 mod consumer;

@@ -35,6 +35,7 @@ use crate::{
         Receipt, Unwritten, Write,
     },
     config::{Acks, Cluster, Publish},
+    telemetry::troubles::{self, Trouble},
 };
 
 /// A producer: of dead letters with acks=all and idempotence, or of published records
@@ -233,7 +234,9 @@ impl Inner {
         if !fatal(error) || self.replacing.swap(true, Ordering::AcqRel) {
             return;
         }
-        warn!(%error, "producer failed fatally and is replaced");
+        if let Some(count) = troubles::again(Trouble::Producer) {
+            warn!(%error, count, "a producer failed for good and is replaced");
+        }
         let inner = Arc::clone(self);
         let spawned = thread::Builder::new()
             .name("kafka-producer".to_owned())
@@ -244,7 +247,9 @@ impl Inner {
                     drop(former);
                 }
                 Err(error) => {
-                    error!(%error, "producer cannot be built");
+                    if let Some(count) = troubles::again(Trouble::Producer) {
+                        error!(%error, count, "a producer cannot be built");
+                    }
                     inner.replacing.store(false, Ordering::Release);
                 }
             });

@@ -28,6 +28,7 @@ use rdkafka::{
 use tracing::{debug, warn};
 
 use super::{
+    client_log::{Origin, log},
     core::{Core, Plan},
     health::Complaint,
     inbox::Inbox,
@@ -36,7 +37,10 @@ use super::{
     stats::Stats,
     wake::Waker,
 };
-use crate::broker::TopicPartition;
+use crate::{
+    broker::TopicPartition,
+    telemetry::troubles::{self, Trouble},
+};
 
 /// For the last commits of lanes that go, after their verdicts have been waited
 /// for. A broker that answers at all answers well within it.
@@ -315,14 +319,18 @@ impl ConsumerContext for Context {
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         self.call();
-        log(level, facility, line);
+        log(Origin::Consumer(&self.plan.group), level, facility, line);
     }
 
     fn stats_raw(&self, json: &[u8]) {
         self.call();
         match Stats::parse(json) {
             Some(stats) => *self.stats.lock() = Some(stats),
-            None => warn!("librdkafka's statistics are not understood"),
+            None => {
+                if let Some(count) = troubles::again(Trouble::Statistics) {
+                    warn!(count, "librdkafka's statistics are not understood");
+                }
+            }
         }
     }
 
@@ -349,23 +357,5 @@ impl fmt::Debug for Context {
         f.debug_struct("Context")
             .field("plan", &self.plan)
             .finish_non_exhaustive()
-    }
-}
-
-/// Passes librdkafka's own log on. Lost connections are told as events too, and
-/// are logged once per episode from there.
-pub(super) fn log(level: RDKafkaLogLevel, facility: &str, line: &str) {
-    match level {
-        _ if facility == "FAIL" || facility == "ERROR" => {
-            debug!(target: "librdkafka", facility, "{line}");
-        }
-        RDKafkaLogLevel::Emerg
-        | RDKafkaLogLevel::Alert
-        | RDKafkaLogLevel::Critical
-        | RDKafkaLogLevel::Error
-        | RDKafkaLogLevel::Warning => warn!(target: "librdkafka", facility, "{line}"),
-        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info | RDKafkaLogLevel::Debug => {
-            debug!(target: "librdkafka", facility, "{line}");
-        }
     }
 }

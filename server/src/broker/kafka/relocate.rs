@@ -21,7 +21,7 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer as _, RebalanceProtocol},
     error::KafkaResult,
 };
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use super::{
     core::Core,
@@ -79,7 +79,7 @@ pub(super) fn relocate(core: &mut Core, consumer: &Arc<BaseConsumer<Context>>) -
             u64::try_from(end).unwrap_or(0),
         ),
         Err(error) => {
-            info!(%error, "the bounds of {lane} are not known yet");
+            debug!(%topic, partition, %error, "the bounds of a lane's log are not known yet");
             return true;
         }
     };
@@ -90,8 +90,8 @@ pub(super) fn relocate(core: &mut Core, consumer: &Arc<BaseConsumer<Context>>) -
         }
         Place::Below(oldest) => {
             warn!(
-                position,
-                oldest, "retention has passed {lane}: reading goes on at the oldest record"
+                %topic, partition, position, oldest,
+                "retention has passed a lane: reading goes on at the oldest record"
             );
             let (generation, seek) = (lane.generation, lane.seek_number());
             if go_on(core, consumer, at, oldest) {
@@ -124,10 +124,23 @@ pub(super) fn describe(position: Option<u64>, truncated: bool, oldest: u64, end:
 /// Has the lane fetched from `offset`; it stays what it is. Whether that went well.
 fn go_on(core: &mut Core, consumer: &BaseConsumer<Context>, at: usize, offset: u64) -> bool {
     let moved = move_to(&core.lanes, consumer, at, offset);
+    let told = match &moved {
+        Ok(()) => None,
+        Err(_) => core.moves.again(Instant::now()),
+    };
     if let Some(lane) = core.lanes.get_mut(at) {
         match &moved {
             Ok(()) => lane.stand(Some(offset)),
-            Err(error) => warn!(%error, "{lane} cannot be moved and is tried again"),
+            Err(error) => {
+                if let Some(count) = told {
+                    warn!(
+                        topic = %lane.partition.topic,
+                        partition = lane.partition.partition,
+                        %error, count,
+                        "a lane cannot be moved and is tried again"
+                    );
+                }
+            }
         }
     }
     moved.is_ok()

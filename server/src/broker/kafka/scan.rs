@@ -20,7 +20,12 @@ use rdkafka::{
     error::{IsError, KafkaError, RDKafkaErrorCode},
 };
 
-use super::{Probe, encode::Encoder, error, rebalance::log, settings};
+use super::{
+    Probe,
+    client_log::{Origin, log},
+    encode::Encoder,
+    error, settings,
+};
 use crate::{
     broker::{Error, ErrorKind},
     config::Cluster,
@@ -241,7 +246,7 @@ struct Quiet;
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        log(level, facility, line);
+        log(Origin::Reader, level, facility, line);
     }
 
     fn error(&self, _: KafkaError, _: &str) {}

@@ -42,6 +42,7 @@ use super::{
 use crate::{
     broker::{Error, ErrorKind},
     fail,
+    telemetry::episode::Episode,
 };
 
 /// For one call; in between it is looked whether anybody still waits.
@@ -83,6 +84,8 @@ pub(super) struct Transactor {
     /// The largest metadata that the brokers have taken.
     accepted: usize,
     places: Places,
+    /// Transactions of which nobody knew whether they were committed.
+    unknown: Episode,
 }
 
 /// Why a transaction was not committed.
@@ -104,6 +107,7 @@ impl Transactor {
             ready: false,
             accepted: 0,
             places: Places::default(),
+            unknown: Episode::new(),
         }
     }
 
@@ -191,7 +195,9 @@ impl Transactor {
                 }
                 Err(Trouble::Nothing(error)) => error,
                 Err(Trouble::Unknown(error)) => {
-                    warn!(%error, "it is not known whether a transaction was committed");
+                    if let Some(count) = self.unknown.again(Instant::now()) {
+                        warn!(%error, count, "it is not known whether a transaction was committed");
+                    }
                     answers.extend(self.find_out(consumer, commits, &error));
                     return;
                 }

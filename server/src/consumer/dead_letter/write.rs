@@ -9,6 +9,7 @@ use crate::{
     broker::{self, Error, ErrorKind, Outgoing, Placed, Producer},
     config::LetterPartition,
     fail,
+    telemetry::troubles::{self, Trouble},
 };
 
 /// Writes it and waits for Kafka's word.
@@ -61,11 +62,15 @@ pub(in crate::consumer) async fn write(
 }
 
 fn tell(letter: &Letter, limit: Option<u64>) {
+    let Some(count) = troubles::again(Trouble::Shortened) else {
+        return;
+    };
     tracing::warn!(
-        topic = letter.record.topic,
+        dead_letter_topic = letter.record.topic,
         partition = letter.source,
         bytes = form::size(&letter.record),
-        limit,
+        limit_bytes = limit,
+        count,
         "a record is too large for its dead-letter topic: the copy is without its value"
     );
 }

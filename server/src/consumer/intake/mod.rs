@@ -32,23 +32,31 @@ pub(super) use self::{gate::Gate, retry::redriven, sift::decode};
 use super::{
     counts::Counts,
     driver::Driver,
-    episode::Episode,
     lanes::{Entry, Grant},
     mutation,
 };
 use crate::{
     broker::{self, Chunk, RecordIndex},
     config::{Intake, MaxAge},
+    telemetry::episode::Episode,
 };
 
 /// What the intake of a subscription remembers beside its lanes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) counts: Counts,
+    /// The subscription's name, for the log.
+    name: String,
     /// What is told as an episode: one of each kind of finding.
-    filter_failures: Episode,
-    unfit: Episode,
-    expired: Episode,
+    filter_failures: Episode<Time>,
+    unfit: Episode<Time>,
+    expired: Episode<Time>,
+    pub(super) dropped: Episode<Time>,
+    pub(super) parked: Episode<Time>,
+    pub(super) oversize: Episode<Time>,
+    pub(super) seek_failures: Episode<Time>,
+    pub(super) cut_off: Episode<Time>,
+    pub(super) join_failures: Episode<Time>,
 }
 
 impl Driver {
@@ -173,25 +181,33 @@ fn tell(
 }
 
 impl Tally {
+    pub(super) fn of(subscription: &str) -> Self {
+        Self {
+            name: subscription.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// Counts and tells what is handed out although something is wrong with it.
     fn note(&mut self, now: Time, entry: &Entry, intake: &Intake, sifted: &Sifted) {
         let (topic, partition) = (&entry.partition.topic, entry.partition.partition);
         self.counts.filter_failures += sifted.failures;
         self.counts.content_delivered += sifted.delivered;
-        if let Some((offset, failure)) = &sifted.failed
-            && let Some(episode) = self.filter_failures.again(now)
+        let subscription = self.name.as_str();
+        if let Some((offset, error)) = &sifted.failed
+            && let Some(count) = self.filter_failures.again(now)
         {
-            let count = self.counts.filter_failures;
+            let total = self.counts.filter_failures;
             tracing::warn!(
-                %topic, partition, offset, episode, count, %failure,
+                subscription, %topic, partition, offset, count, total, %error,
                 "the filter says nothing about a record: it goes on as if wanted"
             );
         }
         if let (Some(offset), Some(content)) = (sifted.unfit, intake.content)
-            && let Some(episode) = self.unfit.again(now)
+            && let Some(count) = self.unfit.again(now)
         {
             tracing::warn!(
-                %topic, partition, offset, episode,
+                subscription, %topic, partition, offset, count,
                 check = content.check.name(),
                 on_failure = ?content.on_failure,
                 "a value is not what content.check says"
@@ -264,12 +280,13 @@ impl Tally {
             // Counted once it is stored.
             OnExpired::DeadLetter => {}
         }
-        if let Some(episode) = self.expired.again(now) {
+        if let Some(count) = self.expired.again(now) {
             tracing::warn!(
+                subscription = self.name,
                 topic = %entry.partition.topic,
                 partition = entry.partition.partition,
                 offset = at.first().get(),
-                episode,
+                count,
                 "records are older than max_age before they are handed out"
             );
         }

@@ -65,14 +65,15 @@ impl Tally {
             partition: &entry.partition,
             retry: entry.retry,
         };
-        of.ask(filter, &mut record).unwrap_or_else(|failure| {
+        of.ask(filter, &mut record).unwrap_or_else(|error| {
             self.counts.filter_failures += 1;
-            if let Some(episode) = self.filter_failures.again(now) {
+            if let Some(count) = self.filter_failures.again(now) {
                 tracing::warn!(
+                    subscription = self.name,
                     topic = %entry.partition.topic,
                     partition = entry.partition.partition,
                     offset = offset.get(),
-                    episode, %failure,
+                    count, %error,
                     "a subscriber's filter says nothing about a record: it gets it"
                 );
             }

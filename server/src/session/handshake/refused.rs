@@ -7,6 +7,7 @@ use crate::{
     config::Denied,
     registry::{Refused, Target},
     session::{convert::printable, outcome::shutting_down, status::Reason},
+    telemetry::troubles::{self, Trouble},
 };
 
 /// The status of an `Open` for `target` that was refused.
@@ -62,7 +63,9 @@ pub(super) fn status(target: &Target, why: Refused) -> Status {
         )),
         Refused::Settings(error) => {
             // The library's words may name what is in the configuration.
-            tracing::error!(%error, "ad hoc subscription cannot be made");
+            if let Some(count) = troubles::again(Trouble::AdHoc) {
+                tracing::error!(%error, count, "ad hoc subscriptions cannot be made");
+            }
             Reason::SettingsRefused.status(
                 "the gateway's configuration does not work for this subscription; its log says why",
             )

@@ -10,6 +10,7 @@ use crate::{
     config::Acks,
     publish::{Desk, NoPlace, Place, Terms},
     session::{convert, status::Reason},
+    telemetry::troubles::{self, Trouble},
 };
 
 /// Most records in one message or call.
@@ -37,7 +38,12 @@ pub(super) async fn open(
     let (place, terms) = check(desk, options, path)?;
     let producer = place.producer(terms).await.map_err(|error| {
         let cluster = &place.publish().cluster;
-        tracing::error!(%error, cluster, "no producer for published records can be made");
+        if let Some(count) = troubles::again(Trouble::Publishing) {
+            tracing::error!(
+                %error, cluster, count,
+                "no producer for published records can be made"
+            );
+        }
         Reason::SettingsRefused.status(
             "the client library refuses the cluster's properties or those of `publish.producer`; \
              the gateway's log says why",

@@ -141,7 +141,7 @@ impl Keeper {
         let end = self.keep().await;
         tracing::debug!(
             session = self.sitting.session().0,
-            ?end,
+            outcome = end.word(),
             "pull session ends"
         );
         self.sitting.end(end);

@@ -144,7 +144,7 @@ impl Sender {
             .filter(|it| it.rejected_data_points > 0)
         {
             tracing::debug!(
-                rejected = partly.rejected_data_points,
+                points = partly.rejected_data_points,
                 "the receiver of metrics refused a part of them"
             );
         }
@@ -160,7 +160,7 @@ impl Episode {
         }
         self.told = Some(Instant::now());
         tracing::warn!(
-            code = %status.code(),
+            reason = %status.code(),
             count = self.count,
             "metrics could not be sent to telemetry.otlp.endpoint, and are sent again when the \
              next are due"

@@ -99,7 +99,7 @@ impl<E: trace::SpanExporter> Telling<E> {
             Ok(()) => {
                 let lost = self.lost.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    tracing::info!(lost, "spans reach the collector again");
+                    tracing::info!(spans = lost, "spans reach the collector again");
                 }
             }
             Err(error) => {

@@ -10,7 +10,11 @@ use rdkafka::{
 use tokio::sync::oneshot;
 use tracing::debug;
 
-use super::super::{alone::Alone, error as errors, rebalance::log};
+use super::super::{
+    alone::Alone,
+    client_log::{Origin, log},
+    error as errors,
+};
 use crate::broker::{Placed, Receipt, Unwritten, Why};
 
 /// Where a record's delivery report goes.
@@ -28,13 +32,13 @@ pub(in super::super) struct Reports {
 
 impl ClientContext for Reports {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        log(level, facility, line);
+        log(Origin::Producer, level, facility, line);
     }
 
     fn stats_raw(&self, _: &[u8]) {}
 
     fn error(&self, error: KafkaError, reason: &str) {
-        debug!(%error, reason, "producer reports an error");
+        debug!(%error, detail = reason, "producer reports an error");
     }
 }
 

@@ -1,3 +1,5 @@
+//! What the pages of the admin address answer, to whom, and how.
+
 use std::sync::Arc;
 
 use axum::{

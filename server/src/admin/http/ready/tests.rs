@@ -1,3 +1,5 @@
+//! What `/readyz` says of a gateway, in JSON and in text.
+
 use super::*;
 
 fn finding(status: Status, kind: &'static str) -> Finding {

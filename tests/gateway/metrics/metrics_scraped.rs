@@ -61,6 +61,30 @@ async fn scrape_tells_what_became_of_each_record_and_a_lane_that_goes_takes_its_
     .await;
     let committed = "ackgate_lane_committed_position";
     let scrape = becomes(admin, committed, lane, |at| at == Some(4.0)).await;
+    all_is_told(&scrape, of, lane);
+    // Kafka's client tells once a second.
+    let received = "ackgate_kafka_received_bytes_total";
+    becomes(admin, received, of, |bytes| bytes > Some(0.0)).await;
+    let up = [of, &[("state", "up")]].concat();
+    becomes(admin, "ackgate_kafka_brokers", &up, |up| up >= Some(1.0)).await;
+
+    stream.close().await;
+    let joined = "ackgate_subscription_joined";
+    let after = becomes(admin, joined, of, |joined| joined == Some(0.0)).await;
+    assert!(
+        after
+            .keys()
+            .iter()
+            .all(|key| !key.starts_with("ackgate_lane_")),
+        "lanes that are gone have series: {}",
+        after.text
+    );
+    let acked = [of, &[("kind", "acked")]].concat();
+    assert_eq!(after.value("ackgate_verdicts_total", &acked), Some(2.0));
+}
+
+/// What became of the records, and what is there now.
+fn all_is_told(scrape: &Scrape, of: &[(&str, &str)], lane: &[(&str, &str)]) {
     let value = |name: &str, label: (&str, &str)| {
         let value = scrape.value(name, &[of, &[label]].concat());
         value.unwrap_or_else(|| panic!("{name} {label:?} is missing in {}", scrape.text))
@@ -105,25 +129,6 @@ async fn scrape_tells_what_became_of_each_record_and_a_lane_that_goes_takes_its_
     assert_eq!(scrape.value("ackgate_lane_head_position", lane), Some(4.0));
     let labels = &[("kind", "stream")][..];
     assert_eq!(scrape.value("ackgate_sessions", labels), Some(1.0));
-    // Kafka's client tells once a second.
-    let received = "ackgate_kafka_received_bytes_total";
-    becomes(admin, received, of, |bytes| bytes > Some(0.0)).await;
-    let up = [of, &[("state", "up")]].concat();
-    becomes(admin, "ackgate_kafka_brokers", &up, |up| up >= Some(1.0)).await;
-
-    stream.close().await;
-    let joined = "ackgate_subscription_joined";
-    let after = becomes(admin, joined, of, |joined| joined == Some(0.0)).await;
-    assert!(
-        after
-            .keys()
-            .iter()
-            .all(|key| !key.starts_with("ackgate_lane_")),
-        "lanes that are gone have series: {}",
-        after.text
-    );
-    let acked = [of, &[("kind", "acked")]].concat();
-    assert_eq!(after.value("ackgate_verdicts_total", &acked), Some(2.0));
 }
 
 async fn sessions_and_published_records_are_counted(stage: Stage) {

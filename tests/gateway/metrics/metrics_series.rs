@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ackgate_proto::v1::{Credit, Outcome};
 use futures::future::join_all;
+use tonic::transport::Channel;
 
 use super::{
     gateway,
@@ -72,28 +73,7 @@ async fn series_do_not_grow_with_subscribers_keys_and_reasons(stage: Stage) {
         let all = (0..AT_A_TIME).map(|n| {
             let connection = connections[n % connections.len()].clone();
             let number = round * AT_A_TIME + n;
-            async move {
-                let mut open = Stream::hello("orders");
-                open.subscriber_id = format!("random-{:08x}", number.wrapping_mul(0x9e37_79b9));
-                open.credit = Some(Credit {
-                    records: EACH as u32,
-                    bytes: 1 << 20,
-                });
-                let mut stream = Stream::open_over(connection, open).await;
-                let records = stream.records(EACH).await;
-                let mut verdicts: Vec<_> = records
-                    .iter()
-                    .map(|record| record.verdict(Outcome::Acked))
-                    .collect();
-                let mut refused = records[0].verdict(Outcome::Rejected);
-                refused.reason = format!("reason {number}");
-                refused.code = format!("code-{number}");
-                verdicts[0] = refused;
-                let settled = stream.settle(verdicts).await;
-                assert_eq!(settled.answers, []);
-                stream.close().await;
-                records.len()
-            }
+            takes_its_part(connection, number)
         });
         taken += join_all(all).await.iter().sum::<usize>();
     }
@@ -109,6 +89,29 @@ async fn series_do_not_grow_with_subscribers_keys_and_reasons(stage: Stage) {
     for word in ["random-", "one-that-stays", "key-", "reason 1", "code-"] {
         assert!(!after.text.contains(word), "{word} is told");
     }
+}
+
+/// A subscriber of its own name takes some records, refuses one for a reason of its own, acks
+/// the others and leaves. How many it took.
+async fn takes_its_part(connection: Channel, number: usize) -> usize {
+    let mut open = Stream::hello("orders");
+    open.subscriber_id = format!("random-{:08x}", number.wrapping_mul(0x9e37_79b9));
+    open.credit = Some(Credit {
+        records: EACH as u32,
+        bytes: 1 << 20,
+    });
+    let mut stream = Stream::open_over(connection, open).await;
+    let records = stream.records(EACH).await;
+    let acks = records.iter().map(|record| record.verdict(Outcome::Acked));
+    let mut verdicts: Vec<_> = acks.collect();
+    let mut refused = records[0].verdict(Outcome::Rejected);
+    refused.reason = format!("reason {number}");
+    refused.code = format!("code-{number}");
+    verdicts[0] = refused;
+    let settled = stream.settle(verdicts).await;
+    assert_eq!(settled.answers, []);
+    stream.close().await;
+    records.len()
 }
 
 async fn lanes_beyond_the_most_are_summed(stage: Stage) {

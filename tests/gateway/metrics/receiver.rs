@@ -66,8 +66,9 @@ pub(super) fn metric(export: &ExportMetricsServiceRequest, name: &str) -> Option
 /// An attribute's text.
 pub(super) fn attribute<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a str> {
     let found = attributes.iter().find(|one| one.key == name)?;
-    match found.value.as_ref()?.value.as_ref()? {
-        any_value::Value::StringValue(text) => Some(text),
-        _ => None,
+    if let any_value::Value::StringValue(text) = found.value.as_ref()?.value.as_ref()? {
+        Some(text)
+    } else {
+        None
     }
 }

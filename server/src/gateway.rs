@@ -212,14 +212,12 @@ impl Gateway {
             push,
         } = self;
         descriptors::raise(listen.max_connections);
-        let limits = PullLimits::of(&listen);
-        let interval = listen.ping_interval;
         let service = Service::new(
             registry.clone(),
             desk.clone(),
             gate.clone(),
-            interval,
-            limits,
+            listen.ping_interval,
+            PullLimits::of(&listen),
         );
         let (end_connections, connections_end) = oneshot::channel::<()>();
         let served = Served {

@@ -337,7 +337,11 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     assert_eq!(shown(&admin).await, expected, "the same spans");
     is_counted(&admin).await;
     let (status, body) = get(&admin, "/v1/traces?since=yesterday").await;
-    assert_eq!((status, body.contains("since must be")), (400, true), "{body}");
+    assert_eq!(
+        (status, body.contains("since must be")),
+        (400, true),
+        "{body}"
+    );
 }
 
 async fn flag_of_a_producer_forces_no_trace(stage: Stage) {

@@ -190,7 +190,9 @@ fn channel(otlp: &Otlp) -> Result<Channel, String> {
     Ok(endpoint.connect_lazy())
 }
 
-fn headers(otlp: &Otlp) -> Result<Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>, String> {
+type Headers = Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>;
+
+fn headers(otlp: &Otlp) -> Result<Headers, String> {
     let each = otlp.headers.iter().map(|(name, value)| {
         let wrong = || format!("the header {name} cannot be sent");
         let key = MetadataKey::from_bytes(name.as_str().as_bytes()).map_err(|_| wrong())?;

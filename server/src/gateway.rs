@@ -40,7 +40,6 @@ use crate::{
         logs::millis,
         metrics::{Push, Source},
         traces::Traces,
-        troubles,
     },
 };
 
@@ -238,7 +237,6 @@ impl Gateway {
         let _operators = admin
             .map(|admin| serve_operators(admin, &parts, address))
             .transpose()?;
-        let _troubles = AbortOnDrop::from(tokio::spawn(troubles::watch()));
         tokio::select! {
             ended = &mut server => {
                 note_end(ended);

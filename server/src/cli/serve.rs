@@ -13,7 +13,7 @@ use crate::{
     Gateway,
     config::{self, Config},
     fail,
-    telemetry::{logs, panics},
+    telemetry::{logs, panics, troubles},
 };
 
 /// Arguments of `ackgate serve`.
@@ -60,8 +60,11 @@ pub async fn run(args: Args) -> Result<ExitCode> {
 /// Builds the gateway and runs it until `stop` resolves.
 async fn serve(config: Config, stop: impl Future<Output = ()>) -> Result<()> {
     let gateway = Box::pin(Gateway::build(config)).await?;
-    Box::pin(gateway.run(stop)).await?;
-    Ok(())
+    let run = Box::pin(gateway.run(stop));
+    tokio::select! {
+        ended = run => Ok(ended?),
+        never = troubles::watch() => match never {},
+    }
 }
 
 /// Resolves at the first signal to stop; the second ends the process.

@@ -246,9 +246,8 @@ impl Driver {
             if total.records > 0 && size.bytes > bytes {
                 break;
             }
-            let intake = &self.parts.subscription.intake;
+            let (intake, wall) = (&self.parts.subscription.intake, &self.parts.wall);
             let of = (to.subscriber, range);
-            let wall = &self.parts.wall;
             if ready.delivery == 1
                 && self
                     .tally

@@ -60,12 +60,6 @@ pub(super) fn serve(listener: TcpListener, parts: &Parts, address: SocketAddr) -
 #[derive(Debug)]
 pub(super) struct AbortOnDrop(JoinHandle<()>);
 
-impl From<JoinHandle<()>> for AbortOnDrop {
-    fn from(task: JoinHandle<()>) -> Self {
-        Self(task)
-    }
-}
-
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();

@@ -3,7 +3,10 @@
 //!
 //! Invariant: there are as many episodes as kinds, so peers cannot make them grow.
 
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
@@ -50,7 +53,7 @@ pub(crate) fn again(trouble: Trouble) -> Option<u64> {
 }
 
 /// Looks every few seconds what is over, and tells it. Never ends; cancel safe.
-pub(crate) async fn watch() {
+pub(crate) async fn watch() -> Infallible {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -90,11 +90,14 @@ fn spans(resources: Vec<opentelemetry_proto::tonic::trace::v1::ResourceSpans>) -
 
 fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     let found = attributes.iter().find(|it| it.key == key)?;
-    match found.value.as_ref()?.value.as_ref()? {
-        Value::StringValue(text) => Some(text.clone()),
-        Value::IntValue(number) => Some(number.to_string()),
-        other => panic!("{key}: {other:?}"),
+    let value = found.value.as_ref()?.value.as_ref()?;
+    if let Value::StringValue(text) = value {
+        return Some(text.clone());
     }
+    let Value::IntValue(number) = value else {
+        panic!("{key}: {value:?}");
+    };
+    Some(number.to_string())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -264,6 +267,12 @@ async fn all_of(receiver: &Receiver) -> Vec<Span> {
     .await
 }
 
+/// The first span of that name that has links.
+fn linked<'a>(sent: &'a [Span], name: &str) -> &'a Span {
+    let mut named = sent.iter().filter(|it| it.name == name);
+    named.find(|it| !it.links.is_empty()).unwrap()
+}
+
 // FC-100.
 async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     let topic = begin(&stage, "00").await;
@@ -282,12 +291,9 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
     // It goes on until its verdicts are there.
     let (_subscriber, told) = fail_twice(&gateway).await;
     let letter = stage.holds(&dead, 1).await.remove(0);
-    let parents = letter
-        .headers
-        .iter()
-        .filter(|(key, _)| key == "traceparent");
-    let parents: Vec<_> = parents.collect();
-    assert_eq!(parents.len(), 1, "{:?}", letter.headers);
+    let parents = letter.headers.iter();
+    let parents = parents.filter(|(key, _)| key == "traceparent").count();
+    assert_eq!(parents, 1, "{:?}", letter.headers);
     stage.commits(&topic, 0, 1).await;
 
     let sent = all_of(&receiver).await;
@@ -296,18 +302,12 @@ async fn record_is_followed_from_its_producer_to_its_dead_letter(stage: Stage) {
         .iter()
         .filter(|it| it.name == format!("process {}", topic.name))
         .collect();
-    let poll = sent
-        .iter()
-        .find(|it| it.name == format!("poll {}", topic.name) && !it.links.is_empty())
-        .unwrap();
+    let poll = linked(&sent, &format!("poll {}", topic.name));
     let send = sent
         .iter()
         .find(|it| it.name == format!("send {}", dead.name))
         .unwrap();
-    let commit = sent
-        .iter()
-        .find(|it| it.name == format!("commit {}", topic.name) && !it.links.is_empty())
-        .unwrap();
+    let commit = linked(&sent, &format!("commit {}", topic.name));
     assert_eq!(poll.kind(), SpanKind::Client);
     assert_eq!(hex(&poll.links[0].trace_id), TRACE);
     assert_eq!(hex(&poll.links[0].span_id), PRODUCER);

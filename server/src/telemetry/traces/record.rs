@@ -230,11 +230,11 @@ mod tests {
     fn sampled_flag_of_a_record_forces_nothing() {
         let headers: Headers<'_> = &[("traceparent", Some(TRACE.as_bytes()))];
         assert_eq!(look(0.0, headers), None);
-        // Its last 56 bits are 48eb211c80319c: 0.28 of all.
-        assert_eq!(look(0.7, headers), None);
-        assert!(look(0.73, headers).is_some());
+        // Its last 64 bits are 8448eb211c80319c: 0.52 of all.
+        assert_eq!(look(0.5, headers), None);
+        assert!(look(0.53, headers).is_some());
         let unsampled = TRACE.replace("-01", "-00");
-        assert!(look(0.73, &[("traceparent", Some(unsampled.as_bytes()))]).is_some());
+        assert!(look(0.53, &[("traceparent", Some(unsampled.as_bytes()))]).is_some());
     }
 
     #[test]

@@ -6,14 +6,16 @@
 
 use opentelemetry::{TraceId, trace::SpanContext};
 
-/// Bits of a trace id that are random whoever made it.
-const BITS: u32 = 56;
+/// Bits of a trace id that decide: those that the SDKs of Rust, Go and Python look at, so
+/// that at one ratio a producer and the gateway record the same traces.
+const BITS: u32 = 63;
 
 /// Decides by ratio, or by parents that are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
-    /// Traces whose last 56 bits, as a number, are not below this are recorded.
-    from: u64,
+    /// Traces whose last 64 bits, but for the very last, are below this as a number are
+    /// recorded.
+    below: u64,
     trusts_parents: bool,
 }
 
@@ -25,12 +27,12 @@ impl Sampler {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "from 0 to 2^56"
+        reason = "from 0 to 2^63"
     )]
     pub fn new(ratio: f64, trusts_parents: bool) -> Self {
         let all = (1_u64 << BITS) as f64;
         Self {
-            from: (all * (1.0 - ratio.clamp(0.0, 1.0))).round() as u64,
+            below: (all * ratio.clamp(0.0, 1.0)).round() as u64,
             trusts_parents,
         }
     }
@@ -38,16 +40,18 @@ impl Sampler {
     /// Whether any record can be traced at all.
     #[must_use]
     pub const fn is_on(self) -> bool {
-        self.trusts_parents || self.from < 1 << BITS
+        self.trusts_parents || self.below > 0
     }
 
-    /// Whether a trace that begins here is recorded: the higher numbers are, as consistent
-    /// probability sampling has it.
+    /// Whether a trace that begins here is recorded: the lower numbers are.
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the last 64 bits are meant"
+    )]
     pub fn takes(self, trace: TraceId) -> bool {
-        let number = u128::from_be_bytes(trace.to_bytes());
-        let random = number & ((1 << BITS) - 1);
-        random >= u128::from(self.from)
+        let last = u128::from_be_bytes(trace.to_bytes()) as u64;
+        last >> 1 < self.below
     }
 
     /// Whether the trace of a record is recorded whose producer left this context.
@@ -77,13 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn ratio_is_of_the_ids_last_56_bits() {
+    fn ratio_is_of_the_ids_last_64_bits() {
         let half = Sampler::new(0.5, false);
         assert!(half.is_on());
-        assert!(!half.takes(id((1 << 55) - 1)));
-        assert!(half.takes(id(1 << 55)));
-        // What lies above them is not random everywhere.
-        assert!(!half.takes(id(0xFF << 56)));
+        assert!(half.takes(id((1 << 63) - 1)));
+        assert!(!half.takes(id(1 << 63)));
         let all = Sampler::new(1.0, false);
         assert!(all.takes(id(0)) && all.takes(id(u64::MAX)));
         let none = Sampler::new(0.0, false);
@@ -99,16 +101,16 @@ mod tests {
     fn flag_of_a_parent_counts_only_where_it_is_trusted() {
         let (low, high) = (1, u64::MAX);
         let own = Sampler::new(0.5, false);
-        assert!(!own.takes_parent(&parent(low, true)), "it forces nothing");
-        assert!(own.takes_parent(&parent(high, false)), "it hides nothing");
+        assert!(!own.takes_parent(&parent(high, true)), "it forces nothing");
+        assert!(own.takes_parent(&parent(low, false)), "it hides nothing");
         let none = Sampler::new(0.0, false);
-        assert!(!none.takes_parent(&parent(high, true)));
+        assert!(!none.takes_parent(&parent(low, true)));
         let trusting = Sampler::new(0.0, true);
         assert!(trusting.is_on());
         assert!(trusting.takes_parent(&parent(low, true)));
         assert!(!trusting.takes_parent(&parent(high, false)));
         assert!(
-            !trusting.takes(id(high)),
+            !trusting.takes(id(low)),
             "without a parent the ratio counts"
         );
     }

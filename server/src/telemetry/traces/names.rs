@@ -32,7 +32,7 @@ pub const ATTEMPT: &str = "ackgate.attempt";
 /// Number of the delivery, 1 or more.
 pub const DELIVERY: &str = "ackgate.delivery";
 
-/// How a delivery ended: a verdict, or one of [`super::End`]'s other names.
+/// How a delivery ended: a verdict, or what else ends it.
 pub const VERDICT: &str = "ackgate.verdict";
 
 /// The subscriber's code beside its verdict, cleaned.

@@ -9,14 +9,10 @@ import { Outcome, ResumeAnswer, ResumeResult } from "../src/gen/ackgate/v1/gatew
 import {
   type Event,
   Fail,
-  GatewayError,
   type Handler,
-  NotClosed,
-  NotOpened,
   type Options,
   Reject,
   Release,
-  Silent,
   type Stats,
   Subscriber,
 } from "../src/index.js";
@@ -219,20 +215,6 @@ test("a drain ends the stream once all is answered, and another follows", async 
   assert.equal(of("disconnected").length, 0);
 });
 
-test("silence is a dead stream", async () => {
-  run(() => undefined);
-  await (await gateway.next()).opened({ ping: 150 });
-  await gateway.next();
-  assert.ok(of("disconnected")[0]?.error instanceof Silent);
-});
-
-test("a gateway that never opens is left", async () => {
-  run(() => undefined, { openTimeout: 200 });
-  await gateway.next();
-  await gateway.next();
-  assert.ok(of("disconnected")[0]?.error instanceof NotOpened);
-});
-
 test("beats, and extends while it works", async () => {
   const { open, opened } = gate();
   run(() => opened);
@@ -282,45 +264,6 @@ test("a stop gives back what was not begun", async () => {
   assert.deepEqual([acked, released], [1, 3]);
 });
 
-test("a goodbye without an end is an error", async () => {
-  const running = run(() => undefined, { closeTimeout: 200 });
-  const stream = await gateway.next();
-  await stream.opened();
-  await eventually(() => of("opened").length === 1);
-  running.subscriber.stop();
-  await stream.next("close");
-  await assert.rejects(running.ended, NotClosed);
-});
-
-test("a refusal ends it with its reason", async () => {
-  const running = run(() => undefined);
-  (await gateway.next()).end(status.NOT_FOUND, "UNKNOWN_SUBSCRIPTION");
-  await assert.rejects(running.ended, (error) => {
-    assert.ok(error instanceof GatewayError);
-    assert.deepEqual(
-      [error.code, error.reason, error.retryAfter],
-      ["NOT_FOUND", "UNKNOWN_SUBSCRIPTION", 300],
-    );
-    return true;
-  });
-});
-
-test("waits as long as the gateway asks", async () => {
-  run(() => undefined);
-  (await gateway.next()).end(status.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS");
-  const began = performance.now();
-  await gateway.next();
-  assert.ok(performance.now() - began >= 250);
-});
-
-test("until drained ends with the stream", async () => {
-  const running = run(() => undefined, { untilDrained: true });
-  const stream = await gateway.next();
-  assert.equal((await stream.opened()).untilDrained, true);
-  stream.end();
-  await running.ended;
-});
-
 test("messages of a later version are passed over", async () => {
   run(() => undefined);
   const stream = await gateway.next();
@@ -347,43 +290,6 @@ test("what comes again is answered by its number", async () => {
     [3, 3],
     [3, 3],
   ]);
-});
-
-test("to leave the loop is to close it, and no timer is left", async () => {
-  const timers = (): string[] =>
-    process.getActiveResourcesInfo().filter((name) => name === "Timeout" || name === "Immediate");
-  const before = timers().length;
-  // A timer that is left outlasts the test.
-  const subscriber = new Subscriber(gateway.address, "orders", { closeTimeout: 120_000 });
-  const left = (async () => {
-    for await (const delivery of subscriber) {
-      delivery.ack();
-      break;
-    }
-  })();
-  const stream = await gateway.next();
-  await stream.opened();
-  stream.batch([1, 2]);
-  assert.deepEqual(
-    (await stream.verdicts(2)).map(([offset, outcome]) => [offset, outcome]),
-    [
-      [1, Outcome.ACKED],
-      [2, Outcome.RELEASED],
-    ],
-  );
-  await stream.next("close");
-  stream.end();
-  await left;
-  gateway.stop();
-  await eventually(() => timers().length <= before);
-});
-
-test("an abort signal stops a run before anything is open", async () => {
-  const stop = new AbortController();
-  const subscriber = new Subscriber("127.0.0.1:1", "orders");
-  const ended = subscriber.run(() => undefined, { signal: stop.signal });
-  stop.abort();
-  assert.equal((await ended).records, 0);
 });
 
 test("a batch is answered by its runs", async () => {

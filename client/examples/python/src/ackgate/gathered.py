@@ -46,22 +46,20 @@ class Gathered:
 
     def push(self, runs: Iterable[Run], answer: Answer) -> None:
         """Adds a verdict, joined with the one before where that can be."""
-        if answer is ACK:
-            self._push_acks(runs)
-        else:
+        if answer is not ACK:
             self._push_answers(runs, answer)
+            return
+        acks = self.acks
+        for run in runs:
+            if acks and (longer := either_way(acks[-1], run)):
+                acks[-1] = longer
+            else:
+                acks.append(run)
 
     def verdicts(self) -> Iterator[tuple[Run, Answer]]:
         """All verdicts, the acks first."""
         yield from ((run, ACK) for run in self.acks)
         yield from self.answers
-
-    def _push_acks(self, runs: Iterable[Run]) -> None:
-        for run in runs:
-            if self.acks and (longer := either_way(self.acks[-1], run)):
-                self.acks[-1] = longer
-            else:
-                self.acks.append(run)
 
     def _push_answers(self, runs: Iterable[Run], answer: Answer) -> None:
         for run in runs:

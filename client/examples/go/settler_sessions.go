@@ -3,7 +3,6 @@ package ackgate
 import (
 	"context"
 	"slices"
-	"strings"
 
 	v1 "ackgate.dev/ackgate/internal/ackgatev1"
 )
@@ -143,5 +142,3 @@ func (s *settler) isHeld(ctx, leaving context.Context, r run) (bool, error) {
 		}
 	}
 }
-
-func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -1,8 +1,8 @@
 """Measures how many records a second one subscriber takes and acks, in whole batches.
 
 First writes them (`--fill TOPIC`), through the gateway, which must allow that; then reads until
-that many were acked and the gateway has taken the goodbye. `--group` of the subscription must
-not have read them yet.
+that many were acked and the gateway has taken the goodbye. The subscription's group must not have
+read them yet.
 """
 
 from __future__ import annotations

@@ -1,29 +1,22 @@
 /**
  * `Subscriber`: a subscription as an async iterable, or with a handler.
  *
- * Timers: one for what is due (silence, signs of life, extensions, the goodbye), one while
- * verdicts are gathered, one between streams. None is left after `close`.
+ * Timers: one for what is due (silence, signs of life, extensions, the goodbye), one between
+ * streams, and the connection's while verdicts are gathered. None is left after `close`.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { ClientDuplexStream } from "@grpc/grpc-js";
-
 import type { Addresses } from "./addresses.js";
-import { channel, metadata } from "./channel.js";
+import { Connection } from "./connection.js";
 import { Core, type How, type OpenStream } from "./core.js";
 import type { Batch, Delivery } from "./delivery.js";
-import { GatewayError, NotClosed } from "./errors.js";
+import { type GatewayError, NotClosed } from "./errors.js";
 import type { Observer, Problem, Stats } from "./events.js";
-import {
-  GatewayServiceClient,
-  type SubscribeRequest,
-  type SubscribeResponse,
-} from "./gen/ackgate/v1/gateway.js";
+import type { SubscribeResponse } from "./gen/ackgate/v1/gateway.js";
 import { Inbox } from "./inbox.js";
 import { type Options, complete } from "./options.js";
 import { now } from "./time.js";
-import { Watch } from "./watch.js";
 
 /** How long handlers may take to finish once the end is wished for, in ms. */
 export const GRACE = 10_000;
@@ -41,20 +34,6 @@ export interface RunOptions {
   readonly grace?: number;
   /** Stops it. */
   readonly signal?: AbortSignal;
-}
-
-/** One call. */
-interface Connection {
-  readonly call: ClientDuplexStream<SubscribeRequest, SubscribeResponse>;
-  readonly watch: Watch;
-  stream?: OpenStream;
-  failure?: GatewayError;
-  /** The transport has enough for now. */
-  blocked: boolean;
-  /** Nothing is sent any more. */
-  said: boolean;
-  gathering?: NodeJS.Timeout | undefined;
-  soon?: NodeJS.Immediate | undefined;
 }
 
 /**
@@ -228,7 +207,7 @@ export class Subscriber implements AsyncIterable<Delivery> {
       // What a broken stream brought counts only if the next one keeps it.
       if (this.#core.ledger.phase !== "broken") {
         const taken = take();
-        if (!this.#inbox.isFull) this.#connection?.call.resume();
+        if (!this.#inbox.isFull) this.#connection?.resume();
         if (taken) return taken;
       }
       await this.#change.promise;
@@ -292,33 +271,14 @@ export class Subscriber implements AsyncIterable<Delivery> {
 
   /** Runs one stream from connecting to its end. */
   async #stream(): Promise<[OpenStream | undefined, How, GatewayError | undefined]> {
-    const { ledger } = this.#core;
-    const client = new GatewayServiceClient(...channel(this.#core.gateways.target, this.#options));
-    const call = client.subscribe(metadata(this.#options));
-    const watch = new Watch(this.#options, ledger, now());
-    const connection: Connection = { call, watch, blocked: false, said: false };
+    const connection = new Connection(this.#core, {
+      receive: (message) => this.#receive(connection, message),
+      wake: () => this.#wake(),
+      saidGoodbye: () => this.#tick(),
+    });
     this.#connection = connection;
     try {
-      const ended = new Promise<GatewayError | undefined>((resolve) => {
-        call.on("data", (message: SubscribeResponse) => {
-          try {
-            this.#receive(connection, message);
-          } catch (error) {
-            if (!(error instanceof GatewayError)) throw error;
-            this.#fail(connection, error);
-          }
-        });
-        call.on("drain", () => {
-          connection.blocked = false;
-          this.#wake();
-        });
-        call.on("error", (error: Parameters<typeof GatewayError.of>[0]) =>
-          resolve(GatewayError.of(error)),
-        );
-        // With status OK, and after everything was read.
-        call.on("end", () => resolve(undefined));
-      });
-      call.write(this.#core.opening());
+      const ended = connection.open();
       this.#tick();
       const error = await ended;
       const closing = this.#stopping.signal.aborted;
@@ -328,11 +288,7 @@ export class Subscriber implements AsyncIterable<Delivery> {
       ];
     } finally {
       this.#connection = undefined;
-      clearTimeout(connection.gathering);
-      clearImmediate(connection.soon);
-      call.removeAllListeners("data");
-      call.cancel();
-      client.close();
+      connection.close();
     }
   }
 
@@ -356,52 +312,14 @@ export class Subscriber implements AsyncIterable<Delivery> {
     }
     this.#inbox.put(batch);
     // Only if the gateway exceeds the credit; HTTP/2 then holds it back.
-    if (this.#inbox.isFull) connection.call.pause();
+    if (this.#inbox.isFull) connection.pause();
     this.#notify();
   }
 
-  #fail(connection: Connection, error: GatewayError | undefined): void {
-    if (error) connection.failure ??= error;
-    connection.call.cancel();
-  }
-
-  // What is sent.
-
   /** There may be something to send. */
   #wake(): void {
-    const connection = this.#connection;
-    const readiness = connection?.stream?.readiness();
     if (this.#core.ledger.isConfirming) this.#watchSoon();
-    if (!connection || connection.said || connection.blocked) return;
-    if (readiness === "now") {
-      // Once all that is at hand has been said.
-      connection.soon ??= setImmediate(() => this.#send(connection));
-    } else if (readiness === "soon") {
-      connection.gathering ??= setTimeout(
-        () => this.#send(connection),
-        this.#options.flushInterval,
-      );
-    }
-  }
-
-  #send(connection: Connection): void {
-    clearTimeout(connection.gathering);
-    clearImmediate(connection.soon);
-    connection.gathering = connection.soon = undefined;
-    const { call, stream } = connection;
-    if (!stream || connection.said || this.#connection !== connection) return;
-    for (const outgoing of stream.outgoing()) {
-      connection.blocked = !call.write(outgoing.request);
-      stream.sent(outgoing);
-      if (outgoing.request.request?.$case === "close") {
-        connection.said = true;
-        connection.watch.saidGoodbye(now());
-        call.end();
-        this.#tick();
-        return;
-      }
-    }
-    this.#wake();
+    this.#connection?.wake();
   }
 
   // What is due.
@@ -429,11 +347,11 @@ export class Subscriber implements AsyncIterable<Delivery> {
     }
     const connection = this.#connection;
     if (connection && !connection.stream && this.#stopping.signal.aborted) {
-      this.#fail(connection, undefined);
+      connection.fail(undefined);
     } else if (connection) {
       const next = connection.watch.tick(time, this.#extends);
       if (typeof next === "number") due = Math.min(due, next);
-      else this.#fail(connection, next);
+      else connection.fail(next);
     }
     if (due !== Infinity) {
       this.#due = setTimeout(() => this.#tick(), Math.max(1, Math.ceil(due - time)));

@@ -39,11 +39,16 @@ export async function serve(credentials?: ServerCredentials): Promise<Gateway> {
 }
 
 /** Runs a handler on the gateway, or on several in turn. */
-export function run(address: Addresses, handler: Handler, options: Partial<Options> = {}): Running {
+export function run(
+  address: Addresses,
+  handler: Handler,
+  options: Partial<Options> = {},
+  concurrency = 4,
+): Running {
   const events: Event[] = [];
   const all = { closeTimeout: 500, ...options };
   const subscriber = new Subscriber(address, "orders", all, (event) => events.push(event));
-  const ended = subscriber.run(handler, { concurrency: 4, grace: 5_000 });
+  const ended = subscriber.run(handler, { concurrency, grace: 5_000 });
   ended.catch(() => undefined);
   const running = { subscriber, ended, events };
   runs.push(running);

@@ -1,7 +1,7 @@
 /** What a subscriber does on the wire. */
 
 import assert from "node:assert/strict";
-import { afterEach, beforeEach, test } from "node:test";
+import { beforeEach, test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
@@ -9,48 +9,40 @@ import { Outcome, ResumeAnswer, ResumeResult } from "../src/gen/ackgate/v1/gatew
 import {
   type Event,
   Fail,
-  GatewayError,
   type Handler,
-  NotClosed,
-  NotOpened,
   type Options,
   Reject,
   Release,
-  Silent,
-  type Stats,
   Subscriber,
 } from "../src/index.js";
 import { duration } from "../src/time.js";
-import { Gateway, eventually, throughout } from "./gateway.js";
+import { type Gateway, eventually, throughout } from "./gateway.js";
+import { type Running, run as runOn, serve } from "./running.js";
 
 let gateway: Gateway;
-let events: Event[] = [];
-let runs: Running[] = [];
+let running: Running;
 
-/** A subscriber that runs a handler. */
-interface Running {
-  readonly subscriber: Subscriber;
-  readonly ended: Promise<Stats>;
-}
+beforeEach(async () => {
+  gateway = await serve();
+});
 
-function run(handler: Handler, options: Partial<Options> = {}, concurrency = 4): Running {
-  const all = { closeTimeout: 500, ...options };
-  const subscriber = new Subscriber(gateway.address, "orders", all, (event) => events.push(event));
-  const running = { subscriber, ended: subscriber.run(handler, { concurrency, grace: 5_000 }) };
-  running.ended.catch(() => undefined);
-  runs.push(running);
-  return running;
+function run(handler: Handler, options: Partial<Options> = {}, concurrency = 4): void {
+  running = runOn(gateway.address, handler, options, concurrency);
 }
 
 function of<T extends Event["type"]>(type: T): Extract<Event, { type: T }>[] {
-  return events.filter((event): event is Extract<Event, { type: T }> => event.type === type);
+  return running.events.filter((event): event is Extract<Event, { type: T }> => event.type === type);
 }
 
-/** A gate that handlers wait at. */
-function gate(): { readonly open: () => void; readonly opened: Promise<void> } {
-  let open = (): void => undefined;
+/** A handler that waits until it is opened, and how often it has begun. */
+function gate(): { handler: () => Promise<void>; begun: () => number; open: () => void } {
+  let [begun, open] = [0, (): void => undefined];
   const opened = new Promise<void>((resolve) => (open = resolve));
-  return { open: () => open(), opened };
+  const handler = (): Promise<void> => {
+    begun += 1;
+    return opened;
+  };
+  return { handler, begun: () => begun, open: () => open() };
 }
 
 function kept(offset: number, lane: bigint): ResumeAnswer {
@@ -59,23 +51,8 @@ function kept(offset: number, lane: bigint): ResumeAnswer {
   return { ...where, result: ResumeResult.KEPT, lane };
 }
 
-beforeEach(async () => {
-  gateway = new Gateway();
-  await gateway.start();
-  events = [];
-  runs = [];
-});
-
-afterEach(async () => {
-  for (const { subscriber, ended } of runs) {
-    subscriber.stop(0);
-    await ended.catch(() => undefined);
-  }
-  gateway.stop();
-});
-
 test("acks are joined, and the end is said", async () => {
-  const running = run(() => undefined, { credit: 50, token: "secret", flushInterval: 200 });
+  run(() => undefined, { credit: 50, token: "secret", flushInterval: 200 });
   const stream = await gateway.next();
   const open = await stream.opened();
   assert.equal(open.credit?.records, 50);
@@ -128,36 +105,24 @@ test("what a handler throws is its verdict", async () => {
 });
 
 test("handlers are as many as allowed", async () => {
-  const { open, opened } = gate();
-  let begun = 0;
-  run(
-    () => {
-      begun += 1;
-      return opened;
-    },
-    {},
-    3,
-  );
+  const { handler, begun, open } = gate();
+  run(handler, {}, 3);
   const stream = await gateway.next();
   await stream.opened();
   stream.batch(Array.from({ length: 20 }, (_, index) => index));
-  await eventually(() => begun === 3);
-  await throughout(() => begun === 3);
+  await eventually(() => begun() === 3);
+  await throughout(() => begun() === 3);
   open();
-  await eventually(() => begun === 20);
+  await eventually(() => begun() === 20);
 });
 
 test("resumes, and answers what was kept", async () => {
-  const { open, opened } = gate();
-  let begun = 0;
-  run(() => {
-    begun += 1;
-    return opened;
-  });
+  const { handler, begun, open } = gate();
+  run(handler);
   const first = await gateway.next();
   await first.opened({ resumeToken: "t" });
   first.batch([1, 2]);
-  await eventually(() => begun === 2);
+  await eventually(() => begun() === 2);
   first.end(status.UNAVAILABLE);
   const second = await gateway.next();
   const again = await second.opened({ resumeToken: "u", resumed: [kept(1, 9n)] });
@@ -180,16 +145,12 @@ test("resumes, and answers what was kept", async () => {
 });
 
 test("verdicts given while there is no stream are sent on the next", async () => {
-  const { open, opened } = gate();
-  let begun = 0;
-  run(() => {
-    begun += 1;
-    return opened;
-  });
+  const { handler, begun, open } = gate();
+  run(handler);
   const first = await gateway.next();
   await first.opened({ resumeToken: "t" });
   first.batch([1, 2, 3]);
-  await eventually(() => begun === 3);
+  await eventually(() => begun() === 3);
   first.end(status.UNAVAILABLE);
   await eventually(() => of("disconnected").length === 1);
   open();
@@ -202,8 +163,8 @@ test("verdicts given while there is no stream are sent on the next", async () =>
 });
 
 test("a drain ends the stream once all is answered, and another follows", async () => {
-  const { open, opened } = gate();
-  run(() => opened);
+  const { handler, open } = gate();
+  run(handler);
   const first = await gateway.next();
   await first.opened({ resumeToken: "t" });
   first.batch([5]);
@@ -219,23 +180,9 @@ test("a drain ends the stream once all is answered, and another follows", async 
   assert.equal(of("disconnected").length, 0);
 });
 
-test("silence is a dead stream", async () => {
-  run(() => undefined);
-  await (await gateway.next()).opened({ ping: 150 });
-  await gateway.next();
-  assert.ok(of("disconnected")[0]?.error instanceof Silent);
-});
-
-test("a gateway that never opens is left", async () => {
-  run(() => undefined, { openTimeout: 200 });
-  await gateway.next();
-  await gateway.next();
-  assert.ok(of("disconnected")[0]?.error instanceof NotOpened);
-});
-
 test("beats, and extends while it works", async () => {
-  const { open, opened } = gate();
-  run(() => opened);
+  const { handler, open } = gate();
+  run(handler);
   const stream = await gateway.next();
   await stream.opened({ ackDeadline: 300, beat: 50 });
   await stream.next("beat");
@@ -252,21 +199,13 @@ test("beats, and extends while it works", async () => {
 });
 
 test("a stop gives back what was not begun", async () => {
-  const { open, opened } = gate();
-  let begun = 0;
-  const running = run(
-    () => {
-      begun += 1;
-      return opened;
-    },
-    {},
-    1,
-  );
+  const { handler, begun, open } = gate();
+  run(handler, {}, 1);
   const stream = await gateway.next();
   await stream.opened();
   stream.batch([1, 2, 3]);
   stream.batch([4]);
-  await eventually(() => begun === 1 && of("received").length === 2);
+  await eventually(() => begun() === 1 && of("received").length === 2);
   running.subscriber.stop();
   assert.equal((await stream.next("credit")).records, 0);
   open();
@@ -280,45 +219,6 @@ test("a stop gives back what was not begun", async () => {
   stream.end();
   const { acked, released } = await running.ended;
   assert.deepEqual([acked, released], [1, 3]);
-});
-
-test("a goodbye without an end is an error", async () => {
-  const running = run(() => undefined, { closeTimeout: 200 });
-  const stream = await gateway.next();
-  await stream.opened();
-  await eventually(() => of("opened").length === 1);
-  running.subscriber.stop();
-  await stream.next("close");
-  await assert.rejects(running.ended, NotClosed);
-});
-
-test("a refusal ends it with its reason", async () => {
-  const running = run(() => undefined);
-  (await gateway.next()).end(status.NOT_FOUND, "UNKNOWN_SUBSCRIPTION");
-  await assert.rejects(running.ended, (error) => {
-    assert.ok(error instanceof GatewayError);
-    assert.deepEqual(
-      [error.code, error.reason, error.retryAfter],
-      ["NOT_FOUND", "UNKNOWN_SUBSCRIPTION", 300],
-    );
-    return true;
-  });
-});
-
-test("waits as long as the gateway asks", async () => {
-  run(() => undefined);
-  (await gateway.next()).end(status.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS");
-  const began = performance.now();
-  await gateway.next();
-  assert.ok(performance.now() - began >= 250);
-});
-
-test("until drained ends with the stream", async () => {
-  const running = run(() => undefined, { untilDrained: true });
-  const stream = await gateway.next();
-  assert.equal((await stream.opened()).untilDrained, true);
-  stream.end();
-  await running.ended;
 });
 
 test("messages of a later version are passed over", async () => {
@@ -347,43 +247,6 @@ test("what comes again is answered by its number", async () => {
     [3, 3],
     [3, 3],
   ]);
-});
-
-test("to leave the loop is to close it, and no timer is left", async () => {
-  const timers = (): string[] =>
-    process.getActiveResourcesInfo().filter((name) => name === "Timeout" || name === "Immediate");
-  const before = timers().length;
-  // A timer that is left outlasts the test.
-  const subscriber = new Subscriber(gateway.address, "orders", { closeTimeout: 120_000 });
-  const left = (async () => {
-    for await (const delivery of subscriber) {
-      delivery.ack();
-      break;
-    }
-  })();
-  const stream = await gateway.next();
-  await stream.opened();
-  stream.batch([1, 2]);
-  assert.deepEqual(
-    (await stream.verdicts(2)).map(([offset, outcome]) => [offset, outcome]),
-    [
-      [1, Outcome.ACKED],
-      [2, Outcome.RELEASED],
-    ],
-  );
-  await stream.next("close");
-  stream.end();
-  await left;
-  gateway.stop();
-  await eventually(() => timers().length <= before);
-});
-
-test("an abort signal stops a run before anything is open", async () => {
-  const stop = new AbortController();
-  const subscriber = new Subscriber("127.0.0.1:1", "orders");
-  const ended = subscriber.run(() => undefined, { signal: stop.signal });
-  stop.abort();
-  assert.equal((await ended).records, 0);
 });
 
 test("a batch is answered by its runs", async () => {

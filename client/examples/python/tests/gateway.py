@@ -13,12 +13,24 @@ import grpc
 from google.rpc import error_details_pb2, status_pb2
 
 from ackgate.v1 import gateway_pb2, gateway_pb2_grpc
-from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
+from ackgate.v1.gateway_pb2 import ResumeAnswer, SubscribeRequest, SubscribeResponse
 
 DEADLINE = 20.0
 """How long a test waits for anything, in seconds."""
 
 METHOD = "/ackgate.v1.GatewayService/Subscribe"
+
+
+def kept(offset: int, *, lane: int) -> ResumeAnswer:
+    """Says of the record at `orders/3` that it is still in hand, under this lane."""
+    return ResumeAnswer(
+        topic="orders",
+        partition=3,
+        first_offset=offset,
+        last_offset=offset,
+        result=gateway_pb2.RESUME_RESULT_KEPT,
+        lane=lane,
+    )
 
 
 class Stream:

@@ -21,7 +21,8 @@ from ackgate import (
 from ackgate.addresses import Gateways, target
 from ackgate.backoff import Backoff
 from ackgate.events import Counters, Outcome, Problem
-from ackgate.ledger import ACK, Answer, Ledger, Readiness
+from ackgate.gathered import ACK, Answer
+from ackgate.ledger import Ledger, Readiness
 from ackgate.messages import MAX_BYTES, Messages, cut
 from ackgate.resume import Fate, Fates, manifest
 from ackgate.runs import HeldRuns, LaneName, Run, joined

@@ -8,11 +8,10 @@ import threading
 import grpc
 import pytest
 from conftest import eventually, throughout
-from gateway import DEADLINE
+from gateway import DEADLINE, kept
 
 from ackgate import Confirm, NotDurable, Options, ProblemKind
 from ackgate.v1 import gateway_pb2
-from ackgate.v1.gateway_pb2 import ResumeAnswer
 
 DURABLE = Options(confirm=Confirm.DURABLE)
 
@@ -96,15 +95,7 @@ def test_what_was_not_sent_goes_on_over_a_reconnect_and_under_another_number(gat
     eventually(lambda: len(durables.got) == 2)
     stream.end(grpc.StatusCode.UNAVAILABLE)
     stream = gateway.next()
-    kept = ResumeAnswer(
-        topic="orders",
-        partition=3,
-        first_offset=1,
-        last_offset=1,
-        result=gateway_pb2.RESUME_RESULT_KEPT,
-        lane=7,
-    )
-    stream.opened(resumed=[kept], resume_token="t")
+    stream.opened(resumed=[kept(1, lane=7)], resume_token="t")
     settle = stream.next("settle")
     with pytest.raises(NotDurable):
         durables.got[0].result(DEADLINE)

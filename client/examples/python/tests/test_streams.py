@@ -8,6 +8,7 @@ import time
 import grpc
 import pytest
 from conftest import eventually, ours, throughout
+from gateway import kept
 
 from ackgate import (
     Disconnected,
@@ -27,7 +28,7 @@ from ackgate import (
     Subscriber,
 )
 from ackgate.v1 import gateway_pb2
-from ackgate.v1.gateway_pb2 import ResumeAnswer, SubscribeResponse
+from ackgate.v1.gateway_pb2 import SubscribeResponse
 
 
 def verdicts(stream, records):
@@ -41,6 +42,17 @@ def verdicts(stream, records):
                 for offset in range(verdict.first_offset, last + 1)
             ]
     return sorted(seen)
+
+
+def gate():
+    """A handler that waits, the offsets that it has begun, and what lets it go on."""
+    begun, go_on = [], threading.Event()
+
+    def handler(delivery):
+        begun.append(delivery.offset)
+        return go_on
+
+    return handler, begun, go_on
 
 
 def test_acks_are_joined_and_the_end_is_said(gateway, run):
@@ -99,12 +111,7 @@ def test_what_a_handler_raises_is_its_verdict(gateway, run):
 
 
 def test_handlers_are_as_many_as_allowed(gateway, run):
-    begun, go_on = [], threading.Event()
-
-    def handler(delivery):
-        begun.append(delivery.offset)
-        return go_on
-
+    handler, begun, go_on = gate()
     running = run(handler, concurrency=3)
     stream = gateway.next()
     stream.opened()
@@ -117,12 +124,7 @@ def test_handlers_are_as_many_as_allowed(gateway, run):
 
 
 def test_resumes_and_answers_what_was_kept(gateway, run):
-    begun, go_on = [], threading.Event()
-
-    def handler(delivery):
-        begun.append(delivery.offset)
-        return go_on
-
+    handler, begun, go_on = gate()
     running = run(handler)
     first = gateway.next()
     first.opened(resume_token="t")
@@ -130,15 +132,7 @@ def test_resumes_and_answers_what_was_kept(gateway, run):
     eventually(lambda: len(begun) == 2)
     first.end(grpc.StatusCode.UNAVAILABLE)
     second = gateway.next()
-    kept = ResumeAnswer(
-        topic="orders",
-        partition=3,
-        first_offset=1,
-        last_offset=1,
-        result=gateway_pb2.RESUME_RESULT_KEPT,
-        lane=9,
-    )
-    opened = second.opened(resume_token="u", resumed=[kept])
+    opened = second.opened(resume_token="u", resumed=[kept(1, lane=9)])
     assert (opened.resume.token, opened.subscriber_id) == ("t", "me")
     held = [(one.topic, one.first_offset, one.last_offset) for one in opened.resume.held]
     assert held == [("orders", 1, 2)]
@@ -153,12 +147,7 @@ def test_resumes_and_answers_what_was_kept(gateway, run):
 
 
 def test_verdicts_given_while_there_is_no_stream_are_sent_on_the_next(gateway, run):
-    begun, go_on = [], threading.Event()
-
-    def handler(delivery):
-        begun.append(delivery.offset)
-        return go_on
-
+    handler, begun, go_on = gate()
     running = run(handler)
     first = gateway.next()
     first.opened(resume_token="t")
@@ -168,12 +157,9 @@ def test_verdicts_given_while_there_is_no_stream_are_sent_on_the_next(gateway, r
     eventually(lambda: running.of(Disconnected))
     go_on.set()
     second = gateway.next()
-    parts = [
-        ResumeAnswer(topic="orders", partition=3, first_offset=at, last_offset=at, result=result)
-        for at, result in ((1, 1), (2, 2))
-    ]
-    parts[0].lane = 8
-    second.opened(resume_token="u", resumed=parts)
+    settled = kept(2, lane=0)
+    settled.result = gateway_pb2.RESUME_RESULT_SETTLED
+    second.opened(resume_token="u", resumed=[kept(1, lane=8), settled])
     assert verdicts(second, 1) == [(1, gateway_pb2.OUTCOME_ACKED, "", 8)]
     eventually(lambda: running.of(Problem))
     assert [problem.first_offset for problem in running.of(Problem)] == [3]
@@ -247,8 +233,8 @@ def test_beats_and_extends_while_it_works(gateway, run):
 
 
 def test_stop_gives_back_what_was_not_begun(gateway, run):
-    begun, go_on = [], threading.Event()
-    running = run(lambda delivery: begun.append(delivery.offset) or go_on, concurrency=1)
+    handler, begun, go_on = gate()
+    running = run(handler, concurrency=1)
     stream = gateway.next()
     stream.opened()
     stream.batch(1, 2, 3)

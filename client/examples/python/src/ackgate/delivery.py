@@ -11,7 +11,8 @@ from datetime import timedelta
 from ackgate.durable import Durable, NotDurable
 from ackgate.errors import Fail, Reject, Release
 from ackgate.events import Outcome
-from ackgate.ledger import ACK, RELEASE, Answer, Ledger, Phase
+from ackgate.gathered import ACK, RELEASE, Answer
+from ackgate.ledger import Ledger, Phase
 from ackgate.runs import LaneName, Run, joined
 from ackgate.trace import TraceContext, of_record
 from ackgate.v1 import record_pb2

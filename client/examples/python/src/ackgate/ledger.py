@@ -10,49 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 
 from ackgate.durable import Durable, Waits, Watcher, not_asked, session_ended
-from ackgate.events import Counters, Outcome, Problem, ProblemKind
+from ackgate.events import Counters, Problem, ProblemKind
+from ackgate.gathered import Answer, Gathered
 from ackgate.resume import Fate, Fates, manifest
-from ackgate.runs import HeldRuns, LaneName, Run, either_way
+from ackgate.runs import HeldRuns, LaneName, Run
 from ackgate.v1 import gateway_pb2
 
 MANY_LANES = 10_000
 """Lanes beyond this are forgotten once nothing of them is in hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A verdict without its record."""
-
-    outcome: Outcome
-    code: str = ""
-    reason: str = ""
-    retry_after: float | None = None
-
-
-ACK = Answer(Outcome.ACKED)
-RELEASE = Answer(Outcome.RELEASED)
-
-
-@dataclass(slots=True)
-class Gathered:
-    """What is sent at once."""
-
-    acks: list[Run] = field(default_factory=list)
-    """In the order given, joined where the next one followed."""
-    answers: list[tuple[Run, Answer]] = field(default_factory=list)
-    """Other verdicts, in the order given."""
-    extensions: dict[Run, float] = field(default_factory=dict)
-    """Seconds from now; the latest for each run."""
-    credit: tuple[int, int] | None = None
-    beat: bool = False
-    watchers: list[Watcher] = field(default_factory=list)
-    """Who waits for a verdict in it to be durable."""
-    close: bool = False
-    """Nothing follows: say goodbye."""
 
 
 class Readiness(Enum):
@@ -125,11 +93,7 @@ class Ledger:
             run = self._now(run)
             is_late = self._closing
             parts = [] if is_late else self._held.take(run)
-            if answer is ACK:
-                for part in parts:
-                    self._push_ack(part)
-            else:
-                self._push_answers(parts, answer)
+            self._gathered.push(parts, answer)
             if durable is not None and parts:
                 self._gathered.watchers.append(Watcher(run, durable))
             before = self._pending
@@ -292,9 +256,8 @@ class Ledger:
     def manifest(self) -> list[gateway_pb2.Held]:
         """What to name to the gateway in the next stream."""
         with self._lock:
-            runs = [*self._held, *self._gathered.acks]
-            runs += [run for run, _ in self._gathered.answers]
-            return manifest(runs, self._lanes)
+            answered = [run for run, _ in self._gathered.verdicts()]
+            return manifest([*self._held, *answered], self._lanes)
 
     def name(self, lane: int) -> LaneName | None:
         """The lane's name, if a batch of it is remembered."""
@@ -344,24 +307,6 @@ class Ledger:
         lane = self._renamed.get(run.lane)
         return run if lane is None else Run(lane, run.delivery, run.first, run.last)
 
-    def _push_ack(self, run: Run) -> None:
-        acks = self._gathered.acks
-        if acks and (longer := either_way(acks[-1], run)):
-            acks[-1] = longer
-        else:
-            acks.append(run)
-
-    def _push_answers(self, parts: Iterable[Run], answer: Answer) -> None:
-        answers = self._gathered.answers
-        for run in parts:
-            longer = None
-            if answers and answers[-1][1] == answer:
-                longer = either_way(answers[-1][0], run)
-            if longer:
-                answers[-1] = (longer, answer)
-            else:
-                answers.append((run, answer))
-
     def _keep(self, fates: Fates) -> list[tuple[Run, LaneName | None]]:
         """Keeps what the gateway keeps; returns verdicts that came too late."""
         lost: list[tuple[Run, LaneName | None]] = []
@@ -385,20 +330,15 @@ class Ledger:
                 held.insert(part)
         before, self._gathered = self._gathered, Gathered()
         self._gathered.credit = before.credit
-        for run in before.acks:
-            for part in kept(run, answered=True):
-                self._push_ack(part)
-        for run, answer in before.answers:
-            self._push_answers(kept(run, answered=True), answer)
+        for run, answer in before.verdicts():
+            self._gathered.push(kept(run, answered=True), answer)
         for run, by in before.extensions.items():
             for part in kept(run, answered=False):
                 self._gathered.extensions[part] = by
         for run, durable in before.watchers:
             for part in kept(run, answered=False):
                 self._gathered.watchers.append(Watcher(part, durable))
-        gathered = self._gathered
-        answered = [*gathered.acks, *(run for run, _ in gathered.answers)]
-        self._pending = sum(run.size for run in answered)
+        self._pending = sum(run.size for run, _ in self._gathered.verdicts())
         self._held, self._lanes = held, names
         in_hand = held.lanes()
         moved = {old: renamed.get(new, new) for old, new in self._renamed.items()}

@@ -10,7 +10,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from ackgate.durable import Durable, Watcher
 from ackgate.events import Counters, Outcome, Sent
-from ackgate.ledger import ACK, Answer, Gathered, Ledger
+from ackgate.gathered import ACK, Answer, Gathered
+from ackgate.ledger import Ledger
 from ackgate.runs import Run, joined
 from ackgate.v1 import gateway_pb2
 from ackgate.v1.gateway_pb2 import SubscribeRequest

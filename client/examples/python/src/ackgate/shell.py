@@ -6,6 +6,7 @@ It knows neither threads nor a loop; what is due it does when it is told the tim
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from ackgate.addresses import Addresses
@@ -14,6 +15,7 @@ from ackgate.delivery import Batch, Delivery
 from ackgate.errors import GatewayError
 from ackgate.events import Observer, Stats
 from ackgate.inbox import Inbox
+from ackgate.ledger import Phase
 from ackgate.options import Options
 from ackgate.v1.gateway_pb2 import SubscribeResponse
 from ackgate.watch import Watch
@@ -125,6 +127,17 @@ class Shell:
         error = connection.failure or error
         stream = connection.stream
         return (stream, *self._core.how(stream, error, closing=closing))
+
+    def _taken(self, take: Callable[[], Taken | None], room: Callable[[], None]) -> Taken | None:
+        """What there is for the program now. Calls `room` where more may be put in its place."""
+        # What a broken stream brought counts only if the next one keeps it.
+        if self._core.ledger.phase is Phase.BROKEN:
+            return None
+        was_full = self._inbox.is_full
+        taken = take()
+        if was_full:
+            room()
+        return taken
 
     def _begin_close(self, until: float, *, first: bool) -> None:
         """Takes no more records and gives back what was not begun; goodbye at `until`."""

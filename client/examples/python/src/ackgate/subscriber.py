@@ -21,7 +21,7 @@ from ackgate.core import How, OpenStream
 from ackgate.delivery import Batch, Delivery
 from ackgate.errors import AckgateError, GatewayError, NotClosed
 from ackgate.events import Stats
-from ackgate.ledger import Phase, Readiness
+from ackgate.ledger import Readiness
 from ackgate.shell import GRACE, Connection, Shell, Taken
 from ackgate.v1.gateway_pb2 import SubscribeRequest, SubscribeResponse
 from ackgate.v1.gateway_pb2_grpc import GatewayServiceStub
@@ -184,14 +184,8 @@ class Subscriber(Shell):
         """Waits for what `take` returns; None at the end."""
         with self._mutex:
             while self._state is _State.RUNNING:
-                # What a broken stream brought counts only if the next one keeps it.
-                if self._core.ledger.phase is not Phase.BROKEN:
-                    was_full = self._inbox.is_full
-                    taken = take()
-                    if was_full:
-                        self._mutex.notify_all()
-                    if taken is not None:
-                        return taken
+                if (taken := self._taken(take, self._mutex.notify_all)) is not None:
+                    return taken
                 self._mutex.wait()
         return None
 

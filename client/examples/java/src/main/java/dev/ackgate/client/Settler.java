@@ -1,19 +1,15 @@
 package dev.ackgate.client;
 
-import dev.ackgate.v1.Held.Builder;
 import dev.ackgate.v1.ResumeAnswer;
 import dev.ackgate.v1.Settled;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /**
  * Knows what the program has in hand, and gathers its verdicts until the writer of the session takes
@@ -29,9 +25,6 @@ final class Settler {
 
   /** Most that an extension may ask for. */
   static final Duration MAX_EXTENSION = Duration.ofMinutes(10);
-
-  /** Lanes beyond this are forgotten once nothing of them is in hand. */
-  private static final int MANY_LANES = 10_000;
 
   /** What there is of a session. */
   private enum Phase {
@@ -67,16 +60,8 @@ final class Settler {
   /** What the writer takes. */
   private final Gathering gathering = new Gathering();
 
-  /** Records handed over and not answered. */
-  private long out;
-
-  private Held held = new Held();
-
-  /** What of it is extended by itself: not what the gateway has refused. */
-  private Held lapsing = new Held();
-
-  private Map<Long, Lane> lanes = new HashMap<>();
-  private List<Run> named = List.of();
+  /** What the program has not answered. */
+  private final InHand inHand = new InHand();
 
   /** Close as soon as nothing is out. */
   private boolean draining;
@@ -123,19 +108,18 @@ final class Settler {
     lock.lock();
     try {
       if (!closing) {
-        for (Run part : held.take(run)) {
+        for (Run part : inHand.take(run)) {
           count += part.length();
           gathering.add(part, verdict);
         }
-        lapsing.take(run);
       }
       if (wait != null && count > 0) {
         gathering.watch(new Waits.Watcher(run, wait));
       }
       long now = gathering.pending();
       long before = now - count;
-      out -= count;
-      if ((before == 0 && count > 0) || (before < FLUSH_RECORDS && now >= FLUSH_RECORDS) || (draining && out == 0)) {
+      boolean isFull = before < FLUSH_RECORDS && now >= FLUSH_RECORDS;
+      if ((before == 0 && count > 0) || isFull || (draining && inHand.isEmpty())) {
         nudgeLocked();
       }
     } finally {
@@ -158,7 +142,7 @@ final class Settler {
     locked(
         () -> {
           for (Run run : runs) {
-            if (!closing && held.has(run)) {
+            if (!closing && inHand.has(run)) {
               gathering.extend(run, bounded);
             }
           }
@@ -168,8 +152,7 @@ final class Settler {
 
   /** Asks for more time for all that is in hand. */
   void extendAll(Duration by) {
-    List<Run> runs = new ArrayList<>();
-    locked(() -> runs.addAll(lapsing.runs()));
+    List<Run> runs = locked(inHand::lapsing);
     if (!runs.isEmpty()) {
       extend(runs, by);
     }
@@ -177,14 +160,7 @@ final class Settler {
 
   /** The gateway did not extend these: the deadline has passed, or the lane has gone. */
   void refused(long id, long first, long last) {
-    locked(
-        () -> {
-          for (Run run : lapsing.runs()) {
-            if (run.lane().id == id) {
-              lapsing.take(run.part(first, last));
-            }
-          }
-        });
+    locked(() -> inHand.refused(id, first, last));
   }
 
   void setCredit(long records, long bytes) {
@@ -215,37 +191,28 @@ final class Settler {
 
   /** Returns whether nothing is gathered that would still be sent. */
   boolean isAnswered() {
-    lock.lock();
-    try {
-      return phase == Phase.OVER || gathering.pending() == 0;
-    } finally {
-      lock.unlock();
-    }
+    return locked(() -> phase == Phase.OVER || gathering.pending() == 0);
   }
 
   Readiness readiness() {
-    lock.lock();
-    try {
-      boolean isOver = isLeaving() && mayClose();
-      if (isOver || gathering.pending() >= FLUSH_RECORDS || gathering.isUrgent()) {
-        return Readiness.NOW;
-      }
-      return gathering.pending() > 0 ? Readiness.SOON : Readiness.NOTHING;
-    } finally {
-      lock.unlock();
-    }
+    return locked(
+        () -> {
+          boolean isOver = isLeaving() && mayClose();
+          if (isOver || gathering.pending() >= FLUSH_RECORDS || gathering.isUrgent()) {
+            return Readiness.NOW;
+          }
+          return gathering.pending() > 0 ? Readiness.SOON : Readiness.NOTHING;
+        });
   }
 
   /** Gives the writer what is gathered. */
   Gathering.Taken take() {
-    lock.lock();
-    try {
-      // Nothing counts after the goodbye, which releases what is still out.
-      closing = isLeaving();
-      return gathering.take(closing && mayClose());
-    } finally {
-      lock.unlock();
-    }
+    return locked(
+        () -> {
+          // Nothing counts after the goodbye, which releases what is still out.
+          closing = isLeaving();
+          return gathering.take(closing && mayClose());
+        });
   }
 
   /** Takes back verdicts that did not get out, for the next session. */
@@ -254,7 +221,7 @@ final class Settler {
   }
 
   private boolean isLeaving() {
-    return closing || (draining && out == 0);
+    return closing || (draining && inHand.isEmpty());
   }
 
   private boolean mayClose() {
@@ -263,12 +230,7 @@ final class Settler {
 
   /** Returns whether only confirmations are waited for before the goodbye. */
   boolean isConfirming() {
-    lock.lock();
-    try {
-      return isLeaving() && !mayClose();
-    } finally {
-      lock.unlock();
-    }
+    return locked(() -> isLeaving() && !mayClose());
   }
 
   /** Says goodbye also if the gateway has not confirmed everything. */
@@ -287,12 +249,12 @@ final class Settler {
 
   /** The gateway answers a message: ends the waits for it. */
   void confirmed(Settled message) {
-    List<Waits.Over> over = new ArrayList<>();
-    locked(
-        () -> {
-          over.addAll(waits.settled(message));
-          nudgeLocked();
-        });
+    List<Waits.Over> over =
+        locked(
+            () -> {
+              nudgeLocked();
+              return waits.settled(message);
+            });
     over.forEach(Waits.Over::end);
   }
 
@@ -317,112 +279,45 @@ final class Settler {
 
   /** Runs of a batch were handed over. */
   void handed(List<Run> runs) {
-    locked(
-        () -> {
-          for (Run run : runs) {
-            out += run.length();
-            held.insert(run);
-            lapsing.insert(run);
-          }
-        });
+    locked(() -> inHand.handed(runs));
   }
 
   /** The lane that the open session names {@code id}. */
   Lane lane(long id, String topic, int partition, long epoch) {
-    lock.lock();
-    try {
-      Lane found = lanes.get(id);
-      if (found != null) {
-        return found;
-      }
-      if (lanes.size() >= MANY_LANES) {
-        Set<Lane> inHand = new HashSet<>();
-        held.runs().forEach(run -> inHand.add(run.lane()));
-        lanes.values().removeIf(lane -> !inHand.contains(lane));
-      }
-      Lane made = new Lane(topic, partition, epoch, id);
-      lanes.put(id, made);
-      return made;
-    } finally {
-      lock.unlock();
-    }
+    return locked(() -> inHand.lane(id, topic, partition, epoch));
   }
 
   /** What the open session names {@code id}; null if it is not remembered. */
   Lane named(long id) {
-    lock.lock();
-    try {
-      return lanes.get(id);
-    } finally {
-      lock.unlock();
-    }
+    return locked(() -> inHand.named(id));
   }
 
   /** What to name to the gateway when the next session is opened. */
   List<dev.ackgate.v1.Held> manifest() {
-    List<dev.ackgate.v1.Held> wire = new ArrayList<>();
-    locked(
-        () -> {
-          List<Run> runs = held.runs();
-          runs.addAll(gathering.runs());
-          named = Fates.manifest(runs);
-          for (Run run : named) {
-            Builder one = dev.ackgate.v1.Held.newBuilder().setTopic(run.lane().topic);
-            one.setPartition(run.lane().partition).setEpoch(run.lane().epoch);
-            one.setFirstOffset(run.first()).setLastOffset(run.last()).setDelivery(run.of().delivery());
-            wire.add(one.build());
-          }
-        });
-    return wire;
+    return locked(() -> inHand.manifest(gathering.runs()));
   }
 
   /** A session is open that keeps what {@code resumed} says. Returns how many runs it kept. */
   int begin(List<ResumeAnswer> resumed) {
     List<Run> tooLate = new ArrayList<>();
     List<Waits.Over> over = new ArrayList<>();
-    int[] kept = new int[1];
-    locked(
-        () -> {
-          Fates fates = new Fates(named, resumed);
-          kept[0] = fates.runs;
-          named = List.of();
-          phase = Phase.OPEN;
-          // The goodbye to a draining gateway was for its session alone.
-          draining = false;
-          closing = false;
-          hurried = false;
-          keep(fates, tooLate);
-          over.addAll(gathering.keepWatchers());
-          changed.signalAll();
-          nudgeLocked();
-        });
+    int kept =
+        locked(
+            () -> {
+              Fates fates = inHand.keep(resumed);
+              gathering.keep(fates, tooLate);
+              over.addAll(gathering.keepWatchers());
+              // The goodbye to a draining gateway was for its session alone.
+              draining = false;
+              closing = false;
+              hurried = false;
+              enter(Phase.OPEN);
+              nudgeLocked();
+              return fates.runs;
+            });
     over.forEach(Waits.Over::end);
     tooLate.forEach(lost);
-    return kept[0];
-  }
-
-  /** Keeps what the gateway keeps, under the numbers that it has now. */
-  private void keep(Fates fates, List<Run> tooLate) {
-    lanes = new HashMap<>();
-    fates.ids.forEach(
-        (lane, id) -> {
-          lane.id = id;
-          lanes.put(id, lane);
-        });
-    Held before = held;
-    held = new Held();
-    lapsing = new Held();
-    out = 0;
-    // What is not begun, or not answered yet, comes again: only a verdict on it is a problem.
-    List<Run> quietly = new ArrayList<>();
-    for (Run run : before.runs()) {
-      for (Run part : fates.of(run, quietly)) {
-        held.insert(part);
-        lapsing.insert(part);
-        out += part.length();
-      }
-    }
-    gathering.keep(fates, tooLate);
+    return kept;
   }
 
   /**
@@ -437,16 +332,13 @@ final class Settler {
       gathering.forgetCredit();
       over = waits.end();
       if (mayGoOn) {
-        phase = Phase.BROKEN;
+        enter(Phase.BROKEN);
       } else {
-        phase = Phase.OVER;
+        enter(Phase.OVER);
         dropped = gathering.drop();
         over.addAll(gathering.keepWatchers());
-        out = 0;
-        held = new Held();
-        lapsing = new Held();
+        inHand.drop();
       }
-      changed.signalAll();
     } finally {
       lock.unlock();
     }
@@ -468,10 +360,15 @@ final class Settler {
         }
         left = changed.awaitNanos(left);
       }
-      return held.has(run);
+      return inHand.has(run);
     } finally {
       lock.unlock();
     }
+  }
+
+  private void enter(Phase next) {
+    phase = next;
+    changed.signalAll();
   }
 
   private void nudgeLocked() {
@@ -483,6 +380,15 @@ final class Settler {
     lock.lock();
     try {
       action.run();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private <T> T locked(Supplier<T> question) {
+    lock.lock();
+    try {
+      return question.get();
     } finally {
       lock.unlock();
     }

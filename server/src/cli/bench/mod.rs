@@ -6,6 +6,8 @@
 //! first and the last are this command again, with a hidden role. What counts is
 //! the time from the first record to the last one answered, and a run counts only
 //! if the committed positions then reach the log ends.
+//!
+//! With `--telemetry` the parties are gateways that tell more and less of themselves.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -15,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{bounds, output, target::Target};
 
 mod child;
+mod cost;
 mod cpu;
 mod job;
 mod plan;
@@ -22,6 +25,7 @@ mod progress;
 mod report;
 mod role;
 mod run;
+mod telemetry;
 
 use job::Job;
 use plan::Plan;
@@ -35,6 +39,11 @@ use plan::Plan;
     used: it keeps 5 MiB per partition, so there are fewer records, and it takes CPU \
     time from all parties.\n\n\
     The topics it writes have names of their own and are deleted at the end.\n\n\
+    With --telemetry three gateways take turns. `off`: telemetry.traces.sample and \
+    telemetry.traces.keep are 0, and there is no admin address. `default`: default settings \
+    and an admin address, whose /metrics is read once a second. `sample 0.01`: the same with \
+    telemetry.traces.sample = 0.01. A ratio is the rate over that of `off` in the same turn. \
+    Runs should take some seconds; choose --records so.\n\n\
     Exit codes: 0 all runs were measured; 1 something went wrong; 2 wrong usage; \
     130 or 143 interrupted."
 )]
@@ -62,6 +71,10 @@ pub struct Args {
     #[arg(long, default_value_t = 8_192,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     credit: u32,
+
+    /// Measures what telemetry costs, in place of the gateway against a consumer.
+    #[arg(long)]
+    telemetry: bool,
 
     /// Time for each run, 1 s to 1 day.
     #[arg(long, value_name = "DURATION", default_value = "5m",

@@ -25,6 +25,8 @@ pub(super) struct Plan {
     pub(super) credit: u32,
     /// Time for each run.
     pub(super) deadline: Duration,
+    /// What telemetry costs is measured, in place of the gateway against a consumer.
+    pub(super) telemetry: bool,
     /// What the reader of the figures should know.
     pub(super) notes: Vec<String>,
 }
@@ -59,6 +61,7 @@ impl Plan {
             repeat,
             credit,
             deadline,
+            telemetry,
             ..
         } = *args;
         let target = args.target.clone();
@@ -71,6 +74,7 @@ impl Plan {
             repeat,
             credit,
             deadline,
+            telemetry,
             notes,
         })
     }

@@ -3,11 +3,29 @@
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
-use super::{job::Measured, plan::Plan};
+use super::{cost::Cost, job::Measured, plan::Plan};
 
 /// What a benchmark came to.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
+#[serde(untagged)]
+pub(super) enum Outcome {
+    Report(Report),
+    Cost(Cost),
+}
+
+impl Outcome {
+    /// What it came to, for people.
+    pub(super) fn table(&self) -> String {
+        match self {
+            Self::Report(report) => report.table(),
+            Self::Cost(cost) => cost.table(),
+        }
+    }
+}
+
+/// What was measured with.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Setup {
     records: u64,
     /// Bytes of each value.
     size: u32,
@@ -15,6 +33,43 @@ pub(super) struct Report {
     repeat: u32,
     credit: u32,
     embedded_broker: bool,
+}
+
+impl Setup {
+    pub(super) const fn new(plan: &Plan) -> Self {
+        Self {
+            records: plan.records,
+            size: plan.size,
+            partitions: plan.partitions,
+            repeat: plan.repeat,
+            credit: plan.credit,
+            embedded_broker: plan.embedded,
+        }
+    }
+
+    /// A table with what belongs above and below it.
+    pub(super) fn around(&self, table: &Table, notes: &[String]) -> String {
+        let Self {
+            records,
+            size,
+            partitions,
+            ..
+        } = self;
+        let mut text =
+            format!("{records} records of {size} bytes, {partitions} partitions\n{table}");
+        for note in notes {
+            text.push_str("\nNote: ");
+            text.push_str(note);
+        }
+        text
+    }
+}
+
+/// The gateway against a direct consumer.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    #[serde(flatten)]
+    setup: Setup,
     /// Records per second of the direct consumer, from its first record until Kafka
     /// had the commit of the log ends.
     direct_per_s: f64,
@@ -53,6 +108,9 @@ pub(super) struct Figures {
     /// Of the gateway's subscriber.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subscriber_cpu_seconds: Option<f64>,
+    /// How often the gateway's metrics were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) scrapes: Option<u32>,
 }
 
 impl Figures {
@@ -70,6 +128,7 @@ impl Figures {
             committed_seconds,
             cpu_seconds: measured.cpu_seconds,
             subscriber_cpu_seconds: None,
+            scrapes: None,
         }
     }
 }
@@ -80,19 +139,10 @@ impl Report {
         let direct_per_s = median(|run| run.direct.per_s);
         let gateway_per_s = median(|run| run.gateway.per_s);
         Self {
-            records: plan.records,
-            size: plan.size,
-            partitions: plan.partitions,
-            repeat: plan.repeat,
-            credit: plan.credit,
-            embedded_broker: plan.embedded,
+            setup: Setup::new(plan),
             direct_per_s,
             gateway_per_s,
-            ratio: if direct_per_s > 0.0 {
-                gateway_per_s / direct_per_s
-            } else {
-                0.0
-            },
+            ratio: ratio(gateway_per_s, direct_per_s),
             direct_answered_per_s: median(|run| run.direct.answered_per_s),
             gateway_answered_per_s: median(|run| run.gateway.answered_per_s),
             runs,
@@ -120,7 +170,7 @@ impl Report {
                 number.to_string(),
                 per_second(direct.per_s),
                 per_second(gateway.per_s),
-                format!("{:.2}", gateway.per_s / direct.per_s.max(f64::MIN_POSITIVE)),
+                format!("{:.2}", ratio(gateway.per_s, direct.per_s)),
                 format!("{:.2} s", direct.seconds),
                 format!("{:.2} s", gateway.seconds),
                 seconds(direct.cpu_seconds),
@@ -137,20 +187,13 @@ impl Report {
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let Self {
-            records,
-            size,
-            partitions,
-            ..
-        } = self;
-        let mut text =
-            format!("{records} records of {size} bytes, {partitions} partitions\n{table}");
-        for note in &self.notes {
-            text.push_str("\nNote: ");
-            text.push_str(note);
-        }
-        text
+        self.setup.around(&table, &self.notes)
     }
+}
+
+/// How much of `whole` one rate is; 0 of nothing.
+pub(super) fn ratio(rate: f64, whole: f64) -> f64 {
+    if whole > 0.0 { rate / whole } else { 0.0 }
 }
 
 fn rate(records: u64, seconds: f64) -> f64 {
@@ -163,7 +206,7 @@ fn rate(records: u64, seconds: f64) -> f64 {
     records / seconds.max(1e-6)
 }
 
-fn per_second(rate: f64) -> String {
+pub(super) fn per_second(rate: f64) -> String {
     if rate >= 1e6 {
         format!("{:.2} M/s", rate / 1e6)
     } else {
@@ -171,12 +214,12 @@ fn per_second(rate: f64) -> String {
     }
 }
 
-fn seconds(seconds: Option<f64>) -> String {
+pub(super) fn seconds(seconds: Option<f64>) -> String {
     seconds.map_or_else(String::new, |seconds| format!("{seconds:.1} s"))
 }
 
 /// The middle one, or the mean of the two in the middle; 0 of nothing.
-fn median(mut figures: Vec<f64>) -> f64 {
+pub(super) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
     let upper = figures.get(middle).copied().unwrap_or_default();

@@ -1,25 +1,29 @@
-//! The course of a benchmark: set the stage, measure both parties in turn, clear up.
+//! The course of a benchmark: set the stage, measure the parties in turn, clear up.
+
+mod gateway;
 
 use std::{
     io::Write as _,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
-use tokio::{net::TcpStream, task::spawn_blocking, time::sleep};
+use tokio::task::spawn_blocking;
 
 use super::{
     child::Child,
+    cost::{Cost, Turn},
     job::Job,
     plan::Plan,
     program,
     progress::bar,
-    report::{Figures, Report, Run},
+    report::{Figures, Outcome, Report, Run},
     role::{Role, SUBSCRIPTION},
+    telemetry::Telemetry,
 };
 use crate::{
     broker::kafka::{
@@ -38,18 +42,8 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// Time for the gateway to listen.
 const START: Duration = Duration::from_secs(30);
 
-/// How much later than the last verdict the commits may reach the log ends: the
-/// gateway commits each second, and a retry may be needed.
-const COMMIT: Duration = Duration::from_secs(15);
-
-/// Who looks at a group's commits, and at which partitions of which topic.
-pub(super) type Onlooker = (Witness, String, Vec<i32>);
-
-/// Between two looks at the committed positions.
-const LOOK: Duration = Duration::from_millis(5);
-
-/// Between two tries to connect to the gateway.
-const KNOCK: Duration = Duration::from_millis(20);
+/// Name of the direct consumer.
+const DIRECT: &str = "direct";
 
 /// Everything that a run needs, and that must be cleared up after it.
 #[derive(Debug)]
@@ -104,19 +98,34 @@ impl Stage {
         .await?
     }
 
-    /// Writes the records and measures both parties, in turn.
+    /// Writes the records and measures the parties, in turn.
     ///
     /// # Errors
     /// A party failed, or its commits did not reach the log ends.
-    pub(super) async fn measure(&self) -> Result<Report> {
+    pub(super) async fn measure(&self) -> Result<Outcome> {
         let ends = self.fill().await?;
+        if self.plan.telemetry {
+            return Ok(Outcome::Cost(self.telemetry(&ends).await?));
+        }
         let mut runs = Vec::new();
         for turn in 1..=self.plan.repeat {
             let direct = self.direct(turn).await?;
-            let gateway = self.gateway(turn, &ends).await?;
+            let gateway = self.gateway(turn, &ends, None).await?;
             runs.push(Run { direct, gateway });
         }
-        Ok(Report::new(&self.plan, runs))
+        Ok(Outcome::Report(Report::new(&self.plan, runs)))
+    }
+
+    async fn telemetry(&self, ends: &[Progress]) -> Result<Cost> {
+        let mut runs = Vec::new();
+        for turn in 1..=self.plan.repeat {
+            runs.push(Turn {
+                off: self.gateway(turn, ends, Some(Telemetry::Off)).await?,
+                default: self.gateway(turn, ends, Some(Telemetry::Default)).await?,
+                hundredth: self.gateway(turn, ends, Some(Telemetry::Hundredth)).await?,
+            });
+        }
+        Ok(Cost::new(&self.plan, runs))
     }
 
     /// Deletes the topics; the broker in memory takes its own along.
@@ -130,7 +139,7 @@ impl Stage {
         spawn_blocking(move || {
             let topics = Topics::new(&self.cluster, REQUEST)?;
             for turn in 1..=self.plan.repeat {
-                for party in ["direct", "gateway"] {
+                for party in self.parties() {
                     // Groups of turns that did not happen are not there, and the others
                     // expire by themselves.
                     topics
@@ -143,6 +152,15 @@ impl Stage {
             Ok(())
         })
         .await?
+    }
+
+    /// Names of all that read in a group of their own.
+    fn parties(&self) -> Vec<&'static str> {
+        if self.plan.telemetry {
+            Telemetry::ALL.map(Telemetry::party).to_vec()
+        } else {
+            vec![DIRECT, gateway::PARTY]
+        }
     }
 
     fn group(&self, party: &str, turn: u32) -> String {
@@ -172,9 +190,10 @@ impl Stage {
     }
 
     async fn direct(&self, turn: u32) -> Result<Figures> {
-        let group = self.group("direct", turn);
+        let group = self.group(DIRECT, turn);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut child = self.start(Role::Direct, &group, address)?;
+        let config = self.write_config(&group, address, "")?;
+        let mut child = self.start(Role::Direct, &group, config, address)?;
         let bar = bar(&format!("direct consumer {turn}"), self.plan.records);
         let measured = child
             .done(self.plan.deadline + START, |records| {
@@ -189,44 +208,15 @@ impl Stage {
         Ok(Figures::new(&measured, measured.seconds))
     }
 
-    async fn gateway(&self, turn: u32, ends: &[Progress]) -> Result<Figures> {
-        let group = self.group("gateway", turn);
-        let address = free_address()?;
-        let config = self.write_config(&group, address)?;
-        let config = config
-            .to_str()
-            .context("a temporary folder without a name in UTF-8")?;
-        let mut gateway = Child::start("gateway", &self.program, &["serve", "--config", config])?;
-        listening(&mut gateway, address).await?;
-        let onlooker = self.onlooker(&group, ends).await?;
-        let mut subscriber = self.start(Role::Subscriber, &group, address)?;
-        let bar = bar(&format!("gateway {turn}"), self.plan.records);
-        let mut first = None;
-        let measured = subscriber
-            .done(self.plan.deadline + START, |records| {
-                first.get_or_insert_with(Instant::now);
-                bar.set_position(records);
-            })
-            .await;
-        bar.finish_and_clear();
-        if measured.is_err() {
-            // If the gateway is gone, that is why.
-            gateway.check().await?;
-        }
-        let measured = measured?;
-        Self::await_commits(onlooker, ends, COMMIT).await?;
-        let first = first.unwrap_or_else(Instant::now);
-        let mut figures = Figures::new(&measured, first.elapsed().as_secs_f64());
-        figures.subscriber_cpu_seconds = measured.cpu_seconds;
-        figures.cpu_seconds = gateway.cpu_seconds();
-        subscriber.stop().await?;
-        gateway.stop().await?;
-        Ok(figures)
-    }
-
-    fn start(&self, role: Role, group: &str, address: SocketAddr) -> Result<Child> {
+    fn start(
+        &self,
+        role: Role,
+        group: &str,
+        config: PathBuf,
+        address: SocketAddr,
+    ) -> Result<Child> {
         let job = Job {
-            config: self.write_config(group, address)?,
+            config,
             address: format!("http://{address}"),
             records: self.plan.records,
             credit: self.plan.credit,
@@ -244,8 +234,13 @@ impl Stage {
         )
     }
 
-    /// Default settings, but for what a benchmark cannot do without.
-    pub(super) fn write_config(&self, group: &str, address: SocketAddr) -> Result<PathBuf> {
+    /// Default settings, but for what a benchmark cannot do without, and `lines`.
+    pub(super) fn write_config(
+        &self,
+        group: &str,
+        address: SocketAddr,
+        lines: &str,
+    ) -> Result<PathBuf> {
         let topic = self.topic.as_str();
         let mut subscription = toml::toml! {
             cluster = "main"
@@ -270,59 +265,10 @@ impl Stage {
         let mut file = std::fs::File::create(&path)?;
         writeln!(
             file,
-            "listen = {{ address = \"{address}\" }}\nlog = {{ filter = \"warn\" }}"
+            "listen = {{ address = \"{address}\" }}\nlog = {{ filter = \"warn\" }}\n{lines}"
         )?;
         file.write_all(text.as_bytes())?;
         Ok(path)
-    }
-
-    /// A connection for looking at the group's commits, made before the clock runs.
-    pub(super) async fn onlooker(&self, group: &str, ends: &[Progress]) -> Result<Onlooker> {
-        let (cluster, topic, group) = (self.cluster.clone(), self.topic.clone(), group.to_owned());
-        let partitions: Vec<i32> = ends.iter().map(|lane| lane.partition).collect();
-        spawn_blocking(move || {
-            let witness = Witness::new(&cluster, &group)?;
-            witness.committed(&topic, &partitions, REQUEST)?;
-            Ok((witness, topic, partitions))
-        })
-        .await?
-    }
-
-    /// Waits until the group's committed positions are the log ends.
-    pub(super) async fn await_commits(
-        onlooker: Onlooker,
-        ends: &[Progress],
-        deadline: Duration,
-    ) -> Result<()> {
-        let until = Instant::now() + deadline;
-        let mut asked = onlooker;
-        loop {
-            let (committed, back) = spawn_blocking(move || {
-                let (witness, topic, partitions) = &asked;
-                let committed = witness.committed(topic, partitions, REQUEST);
-                committed.map(|committed| (committed, asked))
-            })
-            .await??;
-            asked = back;
-            let behind = ends
-                .iter()
-                .filter(|lane| lane.start < lane.end)
-                .find(|lane| {
-                    committed
-                        .get(&lane.partition)
-                        .is_none_or(|at| *at < lane.end)
-                });
-            match behind {
-                None => return Ok(()),
-                Some(lane) if Instant::now() >= until => bail!(
-                    "every record was acked, but partition {} is committed up to {:?} of {}",
-                    lane.partition,
-                    committed.get(&lane.partition),
-                    lane.end
-                ),
-                Some(_) => sleep(LOOK).await,
-            }
-        }
     }
 }
 
@@ -367,24 +313,6 @@ fn fill(
             count.failed,
             failure.error
         );
-    }
-    Ok(())
-}
-
-/// An address on which nobody listens yet.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
-}
-
-/// Waits until somebody listens.
-async fn listening(gateway: &mut Child, address: SocketAddr) -> Result<()> {
-    let until = Instant::now() + START;
-    while TcpStream::connect(address).await.is_err() {
-        gateway.check().await?;
-        if Instant::now() >= until {
-            bail!("the gateway does not listen on {address}");
-        }
-        sleep(KNOCK).await;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use clap::Parser as _;
 
 use super::*;
 use report::{Report, Run, tests::figures};
+use telemetry::Telemetry;
 
 #[derive(clap::Parser)]
 struct Cli {
@@ -11,7 +12,7 @@ struct Cli {
     args: Args,
 }
 
-fn plan(arguments: &[&str]) -> Plan {
+pub(super) fn plan(arguments: &[&str]) -> Plan {
     let arguments = ["bench"].iter().chain(arguments);
     Plan::new(&Cli::try_parse_from(arguments).unwrap().args).unwrap()
 }
@@ -23,7 +24,7 @@ fn defaults_are_those_of_the_manual_and_a_cluster_lifts_the_limits() {
         (plan.records, plan.size, plan.partitions, plan.repeat),
         (1_000_000, 128, 8, 3)
     );
-    assert!(!plan.embedded);
+    assert!(!plan.embedded && !plan.telemetry);
 }
 
 #[test]
@@ -74,11 +75,38 @@ async fn topic_is_filled_evenly_and_the_configuration_is_valid() {
         "{lanes:?}"
     );
     let address = "127.0.0.1:7".parse().unwrap();
-    let path = stage.write_config("group", address).unwrap();
+    let path = stage.write_config("group", address, "").unwrap();
     let config = crate::config::load(&path, []).unwrap();
     assert_eq!(config.listen.address, address);
     assert_eq!(config.subscriptions[0].group, "group");
     assert!(config.subscriptions[0].dead_letter.is_some());
+}
+
+#[tokio::test]
+async fn gateways_tell_of_themselves_what_they_are_measured_with() {
+    let stage = run::Stage::set(plan(&["--records", "10", "--telemetry"]))
+        .await
+        .unwrap();
+    let (address, admin) = (
+        "127.0.0.1:7".parse().unwrap(),
+        "127.0.0.1:8".parse().unwrap(),
+    );
+    for (telemetry, sample, keep) in [
+        (Telemetry::Off, 0.0, 0),
+        (Telemetry::Default, 0.001, 4096),
+        (Telemetry::Hundredth, 0.01, 4096),
+    ] {
+        let lines = telemetry.lines(admin);
+        let path = stage.write_config("group", address, &lines).unwrap();
+        let config = crate::config::load(&path, []).unwrap();
+        assert_eq!((config.traces.sample, config.traces.keep), (sample, keep));
+        let operators = config.admin.map(|it| it.address);
+        assert_eq!(
+            operators,
+            telemetry.is_scraped().then_some(admin),
+            "{telemetry:?}"
+        );
+    }
 }
 
 #[tokio::test]

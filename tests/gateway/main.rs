@@ -43,6 +43,7 @@ mod intake;
 mod key_order;
 mod kill;
 mod lanes;
+mod leases;
 mod log;
 mod log_lines;
 mod metrics;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         pull::cases(),
         answers::cases(),
         sessions::cases(),
+        leases::cases(),
         several::cases(),
         worker::cases(),
         verdicts::cases(),

@@ -1,32 +1,27 @@
-//! Who a subscriber is over all its streams: names, broken streams that are gone on
-//! with, and lanes that belong to one subscriber.
+//! Who a subscriber is over all its streams: names, and broken streams that go on.
 
 use std::time::Duration;
 
 use ackgate_client::{Delivery, ProblemKind};
 use ackgate_proto::v1::{
-    Beat, Held, LaneEventKind, Open, Outcome, Resume, ResumeResult, VerdictResult,
-    subscribe_request::Request,
+    Beat, Held, Open, Outcome, Resume, ResumeResult, subscribe_request::Request,
 };
 use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 
 use crate::support::{
-    Case, Gateway, PATIENCE, Proxy, Stage, Stream, Subscriber, Subscription, Topic, cases,
-    eventually, reason,
+    Case, Gateway, PATIENCE, Proxy, Stage, Stream, Topic, cases, eventually, reason,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
-        both: cut_connection_keeps_what_is_in_hand,
-            killed_holder_of_a_lane_is_followed_in_order_after_the_lease;
+        both: cut_connection_keeps_what_is_in_hand;
         embedded: silently_dead_connection_is_noticed_by_both_sides,
             second_stream_of_a_name_is_refused_unless_it_takes_over,
             what_a_plain_stub_names_is_kept_and_the_rest_comes_again,
             token_of_another_gateway_keeps_nothing,
             manifest_beyond_its_limit_is_refused,
-            silent_holder_of_a_lane_is_fenced,
             beat_is_no_first_message;
     ]
 }
@@ -36,15 +31,6 @@ fn named(name: &str) -> Open {
         subscriber_id: name.to_owned(),
         ..Stream::hello("orders")
     }
-}
-
-/// A subscription in lane order with short leases, which a slow machine still renews.
-fn leased(stage: &Stage, topic: &Topic) -> Subscription {
-    stage
-        .subscription(topic)
-        .in_lane_order()
-        .set("lease.duration", "\"5s\"")
-        .set("lease.beat", "\"500ms\"")
 }
 
 async fn next(subscriber: &mut ackgate_client::Subscriber) -> Delivery {
@@ -321,77 +307,6 @@ async fn manifest_beyond_its_limit_is_refused(stage: Stage) {
     let status = stream.status().await;
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     assert_eq!(reason(&status), "MANIFEST_TOO_LARGE");
-}
-
-// L9.
-async fn killed_holder_of_a_lane_is_followed_in_order_after_the_lease(stage: Stage) {
-    let topic = stage.topic("orders", 1).await;
-    stage.produce(&topic, &["0", "1", "2", "3", "4", "5"]).await;
-    let gateway = stage.gateway(&[leased(&stage, &topic)]).await;
-    let mut holder = Subscriber::start(gateway.address, &["--verdict", "none", "--credit", "4"]);
-    let mut printed = 0;
-    eventually("the holder has records", async || {
-        printed += holder.take().len();
-        if printed == 4 {
-            Ok(())
-        } else {
-            Err(format!("{printed}"))
-        }
-    })
-    .await;
-    let mut standby = gateway.open().await;
-    let _beats = standby.beats(Duration::from_millis(500));
-    standby
-        .event("the lane is another's", |event| {
-            event.kind() == LaneEventKind::Standby
-        })
-        .await;
-    // Longer than its lease: it beats, so it keeps the lane.
-    let quiet = standby.within(Duration::from_secs(8)).await;
-    assert_eq!(quiet.len(), 0, "L9");
-    holder.kill();
-    let records = standby.records(6).await;
-    let offsets: Vec<_> = records.iter().map(|one| one.offset).collect();
-    assert_eq!(offsets, [0, 1, 2, 3, 4, 5]);
-    standby
-        .event("the lane is its own", |event| {
-            event.kind() == LaneEventKind::Leased
-        })
-        .await;
-    standby.answer_all(&records, Outcome::Acked).await;
-    stage.commits(&topic, 0, 6).await;
-}
-
-// FC-16, L4.
-async fn silent_holder_of_a_lane_is_fenced(stage: Stage) {
-    let topic = stage.topic("orders", 1).await;
-    stage.produce(&topic, &["0", "1"]).await;
-    let gateway = stage.gateway(&[leased(&stage, &topic)]).await;
-    let mut silent = gateway.open().await;
-    let beats = silent.beats(Duration::from_millis(500));
-    let old = silent.records(2).await;
-    beats.abort();
-    let settings = silent.opened.clone().and_then(|opened| opened.settings);
-    let beat = settings.and_then(|settings| settings.lease_beat);
-    assert_eq!(beat.map(|beat| beat.nanos), Some(500_000_000));
-    let mut standby = gateway.open().await;
-    let _beats = standby.beats(Duration::from_millis(500));
-    let records = standby.records(2).await;
-    assert_ne!(records[0].lane, old[0].lane);
-    standby.answer_all(&records, Outcome::Acked).await;
-    stage.commits(&topic, 0, 2).await;
-    let verdicts = old
-        .iter()
-        .map(|one| one.verdict(Outcome::Rejected))
-        .collect();
-    let answers = silent.settle(verdicts).await.answers;
-    assert!(
-        answers.len() == 2
-            && answers
-                .iter()
-                .all(|answer| answer.result() == VerdictResult::Fenced),
-        "{answers:?}"
-    );
 }
 
 async fn beat_is_no_first_message(stage: Stage) {

@@ -1,6 +1,7 @@
 //! The lanes that this gateway owns, each with its retained records, its grants
 //! and what is known of its deliveries; and the index of their deadlines.
 
+mod turns;
 mod whose;
 
 use std::{
@@ -135,13 +136,6 @@ impl Entry {
     /// Whether there is nobody to fetch for.
     pub(super) fn is_unclaimed(&self) -> bool {
         self.lease.is_some_and(|lease| lease.holder().is_none())
-    }
-
-    /// When it has to be woken.
-    fn timeout(&self) -> Option<Time> {
-        let lease = self.lease.and_then(|lease| lease.until());
-        let due = [self.lane.poll_timeout(), self.gate.due(), lease];
-        due.into_iter().flatten().min()
     }
 
     /// Bytes of records that are fetched and not settled.
@@ -337,76 +331,5 @@ impl Lanes {
             entry.dirty = false;
         }
         Some(generation)
-    }
-
-    /// Puts the lane's next deadline into the index and the lane into the queue if
-    /// it has something to hand out.
-    pub(super) fn settle_in(&mut self, generation: Generation) {
-        let Some(entry) = self.entries.get_mut(&generation) else {
-            return;
-        };
-        let timeout = entry.timeout();
-        if timeout != entry.timeout {
-            if let Some(old) = entry.timeout {
-                self.timeouts.remove(&(old, generation));
-            }
-            if let Some(new) = timeout {
-                self.timeouts.insert((new, generation));
-            }
-            entry.timeout = timeout;
-        }
-        if !entry.queued && entry.lane.has_ready() {
-            entry.queued = true;
-            self.queue.push_back(generation);
-        }
-    }
-
-    /// The lane whose turn it is.
-    pub(super) fn pop_queue(&mut self) -> Option<Generation> {
-        let generation = self.queue.pop_front()?;
-        if let Some(entry) = self.entries.get_mut(&generation) {
-            entry.queued = false;
-        }
-        Some(generation)
-    }
-
-    pub(super) fn queue_len(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Puts a lane back at the end of the queue.
-    pub(super) fn requeue(&mut self, generation: Generation) {
-        if let Some(entry) = self.entries.get_mut(&generation)
-            && !entry.queued
-        {
-            entry.queued = true;
-            self.queue.push_back(generation);
-        }
-    }
-
-    /// Puts lanes back at the front of the queue, in their order.
-    pub(super) fn requeue_first(&mut self, generations: Vec<Generation>) {
-        for generation in generations.into_iter().rev() {
-            if let Some(entry) = self.entries.get_mut(&generation)
-                && !entry.queued
-            {
-                entry.queued = true;
-                self.queue.push_front(generation);
-            }
-        }
-    }
-
-    /// When the next lane has to be woken.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.timeouts.first().map(|(time, _)| *time)
-    }
-
-    /// Lanes whose time has come.
-    pub(super) fn due(&mut self, now: Time) -> Vec<Generation> {
-        self.timeouts
-            .iter()
-            .take_while(|(time, _)| *time <= now)
-            .map(|(_, g)| *g)
-            .collect()
     }
 }

@@ -6,13 +6,14 @@
 mod draws;
 mod leaving;
 mod presence;
+mod reservations;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ackgate_lane::{Generation, Subscriber, Time};
 use tokio::sync::{mpsc, oneshot};
 
-use self::leaving::Leaving;
+use self::{leaving::Leaving, reservations::Reservation};
 use super::{
     bodies::Size,
     drained::Taking,
@@ -80,13 +81,6 @@ pub(super) struct Attached {
     cut: Option<oneshot::Sender<End>>,
 }
 
-/// A subscriber that makes room for a lane's next record.
-#[derive(Clone, Copy, Debug)]
-struct Reservation {
-    lane: Generation,
-    until: Time,
-}
-
 /// All attached subscribers, and those that are away.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
@@ -108,11 +102,6 @@ impl Attached {
     /// Whether it takes part at all: paused subscribers do not.
     pub(super) const fn is_eligible(&self) -> bool {
         (self.credit.is_some() || self.drawing.is_some()) && self.leaving.is_none()
-    }
-
-    /// Whether it may take records of `lane`.
-    fn is_free_for(&self, lane: Generation) -> bool {
-        self.reserved.is_none_or(|reserved| reserved.lane == lane)
     }
 
     /// Bytes of the records of a batch, and of what is told beside them, within `to`.
@@ -256,64 +245,6 @@ impl Subscribers {
     pub(super) fn accepts(&self, subscriber: Subscriber, bytes: u64) -> bool {
         let attached = self.attached.get(&subscriber);
         attached.is_some_and(|a| bytes <= a.max_batch_bytes)
-    }
-
-    /// Lets `subscriber` take nothing but from `lane` until what is ready there fits:
-    /// otherwise small records of other lanes would take up what becomes free, and a
-    /// large one, or one that goes out alone, would wait for ever. That lasts as long
-    /// as a verdict may take: by then what it has is answered or void, unless it is
-    /// extended, and then it has to do with others for as long.
-    ///
-    /// Says whether it does that now.
-    pub(super) fn reserve(&mut self, now: Time, subscriber: Subscriber, lane: Generation) -> bool {
-        let may = |a: &&mut Attached| a.reserved.is_none() && a.reservable <= now;
-        let attached = self.attached.get_mut(&subscriber).filter(may);
-        attached.is_some_and(|attached| {
-            let until = now.after(attached.ack_deadline);
-            attached.reserved = Some(Reservation { lane, until });
-            true
-        })
-    }
-
-    /// Whether somebody makes room for `lane`: of several that could take a record one
-    /// is enough.
-    pub(super) fn is_any_reserved_for(&self, lane: Generation) -> bool {
-        let mut reserved = self.attached.values().filter_map(|a| a.reserved);
-        reserved.any(|reservation| reservation.lane == lane)
-    }
-
-    /// `subscriber` makes no room for `lane` any more.
-    pub(super) fn release(&mut self, subscriber: Subscriber, lane: Generation) {
-        if let Some(attached) = self.attached.get_mut(&subscriber)
-            && attached.reserved.is_some_and(|r| r.lane == lane)
-        {
-            attached.reserved = None;
-        }
-    }
-
-    /// Nobody makes room for `lane` any more.
-    pub(super) fn release_from(&mut self, lane: Generation) {
-        for attached in self.attached.values_mut() {
-            if attached.reserved.is_some_and(|r| r.lane == lane) {
-                attached.reserved = None;
-            }
-        }
-    }
-
-    /// Ends reservations that have lasted too long.
-    pub(super) fn end_reservations(&mut self, now: Time) {
-        for attached in self.attached.values_mut() {
-            if attached.reserved.is_some_and(|r| r.until <= now) {
-                attached.reserved = None;
-                attached.reservable = now.after(attached.ack_deadline);
-            }
-        }
-    }
-
-    /// When the next reservation ends by itself.
-    pub(super) fn next_reservation_end(&self) -> Option<Time> {
-        let reserved = self.attached.values().filter_map(|a| a.reserved);
-        reserved.map(|reservation| reservation.until).min()
     }
 
     /// Counts a batch as out and moves the turn on.

@@ -12,10 +12,13 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout_at},
 };
 
-use super::sitting::Sitting;
+use super::{
+    call::{Call, NotTaken, Reply, Taken},
+    sitting::Sitting,
+};
 use crate::{
     consumer::{
-        Confirm, Departure, Draw, Drawn, End, Input, LaneNotice, LaneVerdict, NoticeKind, Outbound,
+        Confirm, Departure, Drawn, End, Input, LaneNotice, LaneVerdict, NoticeKind, Outbound,
         OutboundBatch,
         mutation::{self, Mutation},
     },
@@ -34,41 +37,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Time for the transport to take an answer: what waits for it has no deadline yet.
 const LEAST_HAND_OVER: Duration = Duration::from_secs(30);
-
-/// What calls want of the keeper.
-#[derive(Debug)]
-pub(super) enum Call {
-    /// Records.
-    Pull(Draw, Reply),
-    /// What has been drawn, without waiting for more.
-    Hurry,
-    /// That the session ends.
-    Close,
-}
-
-pub(super) type Reply = oneshot::Sender<Result<Taken, NotTaken>>;
-
-/// What a call took.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) batches: Vec<OutboundBatch>,
-    pub(super) news: Vec<LaneNotice>,
-    pub(super) is_draining: bool,
-    pub(super) has_ended: bool,
-    /// Told when the transport takes the answer; dropped, it never did.
-    pub(super) receipt: oneshot::Sender<()>,
-}
-
-/// Why a call takes nothing.
-#[derive(Debug)]
-pub(super) enum NotTaken {
-    /// Another one has not ended.
-    InProgress,
-    /// Whether there is anything could not be seen.
-    NotSeen,
-    /// Nothing came before it had to end.
-    Hurried,
-}
 
 /// A draw under way.
 #[derive(Debug)]

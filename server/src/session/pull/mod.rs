@@ -8,6 +8,7 @@
 //! number of other calls, and ends by itself.
 
 mod asked;
+mod call;
 mod keeper;
 mod receipt;
 mod seats;

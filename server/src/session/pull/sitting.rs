@@ -18,7 +18,12 @@ use tokio::{
 };
 use tonic::{Response, Status};
 
-use super::{ANSWER_ROOM, keeper::Call, receipt::Receipt, unknown};
+use super::{
+    ANSWER_ROOM,
+    call::{Call, NotTaken, Taken},
+    receipt::Receipt,
+    unknown,
+};
 use crate::{
     access::Principal,
     consumer::{
@@ -29,7 +34,6 @@ use crate::{
         convert,
         handshake::Opening,
         outcome::{Outcome, connection_aged, shutting_down},
-        pull::keeper::{NotTaken, Taken},
         reader::weight,
         status::Reason,
     },

@@ -273,7 +273,7 @@ fn serve_operators(
 ) -> Result<AbortOnDrop, Error> {
     let address = local_addr("admin.address", &admin, address)?;
     let serving = operators::serve(admin, parts, address);
-    let pages = admin::http::pages_at(address);
+    let pages = admin::http::pages_at(address, parts.traces.is_kept());
     tracing::info!(%address, pages, "listening for operators");
     Ok(serving)
 }

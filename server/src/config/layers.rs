@@ -250,7 +250,14 @@ fn unknown(key: &str, path: &[String], siblings: &[&'static str]) -> String {
     if let Some(near) = nearest(key, siblings.iter().copied()) {
         return format!("is no option; did you mean {near}?");
     }
-    let elsewhere = options::all().find(|spec| spec.key.rsplit('.').next() == Some(key));
+    // Of another section only where it was meant for some section: what a name means
+    // depends on where it stands.
+    let section = path.first().map(String::as_str);
+    let elsewhere = options::all().find(|spec| {
+        let mut parts = spec.key.split('.');
+        let is_near = path.len() == 1 || parts.next() == section;
+        is_near && spec.key.rsplit('.').next() == Some(key)
+    });
     match elsewhere {
         Some(spec) => format!(
             "is no option here; did you mean {}?",

@@ -37,6 +37,7 @@ mod intake_parse;
 mod kafka;
 mod layers;
 mod listen;
+mod log_filter;
 mod options;
 mod otlp;
 mod otlp_parse;

@@ -3,11 +3,9 @@
 //! Each function reads all of its options before it gives up, so that one run tells
 //! everything that is wrong.
 
-use tracing_subscriber::EnvFilter;
-
 use super::{
     Cluster, Config, Health, Listen, Log, Shutdown, Subscription, access_parse, ad_hoc_parse,
-    address, admin, checks,
+    address, admin, checks, log_filter,
     options::{self, Spec},
     otlp_parse,
     properties::{self, Ruling},
@@ -128,9 +126,7 @@ fn shutdown(reader: &mut Reader<'_>) -> Option<Shutdown> {
 fn log(reader: &mut Reader<'_>) -> Option<Log> {
     let filter = reader.read(&options::LOG_FILTER, "", |node, spec| {
         let text = value::text(node, spec)?;
-        EnvFilter::try_new(text)
-            .map(|_| text.to_owned())
-            .map_err(|error| format!("must be {}: {error}", spec.expected()))
+        log_filter::check(text, &spec.expected()).map(|()| text.to_owned())
     });
     let format = reader.read(&options::LOG_FORMAT, "", value::choice);
     Some(Log {

@@ -50,10 +50,13 @@ pub(crate) const PATHS: &[(&str, &str)] = &[
         "whether the gateway can serve, and what keeps it from that, as JSON or text; 200 or 503",
     ),
     (
-        "/v1/traces",
+        TRACES,
         "the last spans, as OTLP in JSON; ?subscription=, topic, trace_id, since, limit",
     ),
 ];
+
+/// Has something to show only where spans are kept.
+const TRACES: &str = "/v1/traces";
 
 /// What the pages are made of. Clones are one.
 #[derive(Clone, Debug)]
@@ -84,6 +87,8 @@ fn pages(parts: &Parts) -> Router {
 pub(crate) fn router(parts: &Parts, services: Routes, names: Names) -> Router {
     let pages = pages(parts).layer(from_fn(in_time));
     let services = services.into_axum_router();
+    let keeps_spans = parts.traces.is_kept();
+    let lost = async move |request: Request| lost(&request, keeps_spans);
     services
         .merge(pages)
         .fallback(lost)
@@ -91,11 +96,16 @@ pub(crate) fn router(parts: &Parts, services: Routes, names: Names) -> Router {
         .layer(from_fn_with_state(names, guard::guard))
 }
 
-/// Every page of the admin address, as a person may follow it.
+/// The paths that have something to show.
+fn offered(keeps_spans: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = PATHS.iter().copied();
+    all.filter(move |(path, _)| keeps_spans || *path != TRACES)
+}
+
+/// Every page of the admin address that has something to show, as a person may follow it.
 #[must_use]
-pub(crate) fn pages_at(address: SocketAddr) -> String {
-    let pages: Vec<String> = PATHS
-        .iter()
+pub(crate) fn pages_at(address: SocketAddr, keeps_spans: bool) -> String {
+    let pages: Vec<String> = offered(keeps_spans)
         .map(|(path, _)| format!("http://{address}{path}"))
         .collect();
     pages.join(" ")
@@ -114,14 +124,14 @@ async fn in_time(request: Request, next: Next) -> Response {
 }
 
 /// There is nothing at this path.
-async fn lost(request: Request) -> Response {
+fn lost(request: &Request, keeps_spans: bool) -> Response {
     let content = request.headers().get(header::CONTENT_TYPE);
     if content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
         // A service that is not here.
         return Status::unimplemented("").into_http::<axum::body::Body>();
     }
     let mut text = String::from("There is nothing here. There are:\n");
-    for (path, what) in PATHS {
+    for (path, what) in offered(keeps_spans) {
         text.push_str(&format!("  {path:<12} {what}\n"));
     }
     text.push_str("and ackgate.v1.AdminService over gRPC.\n");

@@ -90,29 +90,62 @@ struct Wish {
 }
 
 impl Wish {
-    fn of(query: Option<&str>, headers: &HeaderMap) -> Self {
-        let verbose = query.is_some_and(|query| {
-            let mut names = query.split('&').map(|it| it.split('=').next());
-            names.any(|name| name == Some("verbose"))
-        });
+    /// `Err` says in words what is wrong with the query.
+    fn of(query: Option<&str>, headers: &HeaderMap) -> Result<Self, String> {
+        let verbose = verbose(query.unwrap_or_default())?;
         let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
         let accept = accept.unwrap_or_default();
         let place = |word| accept.find(word).unwrap_or(usize::MAX);
         let json = place("json");
         let text = place("text/").min(if verbose { usize::MAX - 1 } else { usize::MAX });
-        Self {
+        Ok(Self {
             text: text < json,
             verbose,
+        })
+    }
+}
+
+/// Whether all is wanted: `verbose` alone, or with a value that says so.
+fn verbose(query: &str) -> Result<bool, String> {
+    let mut verbose = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if name != "verbose" {
+            let name = shown(name);
+            return Err(format!("{name:?} is not a parameter: verbose is\n"));
+        }
+        let wanted = match value {
+            "" | "true" | "1" => true,
+            "false" | "0" => false,
+            _ => {
+                let value = shown(value);
+                return Err(format!(
+                    "verbose must be true or false, or without a value, and is {value:?}\n"
+                ));
+            }
+        };
+        if verbose.replace(wanted).is_some() {
+            return Err("verbose is given twice\n".to_owned());
         }
     }
+    Ok(verbose.unwrap_or(false))
+}
+
+/// The beginning of what a client said.
+fn shown(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(100))
+        .unwrap_or_default()
 }
 
 /// The page.
 pub(super) fn routes(parts: &Parts) -> Router {
     let parts = parts.clone();
-    let readyz = async move |RawQuery(query): RawQuery, headers: HeaderMap| {
-        let wish = Wish::of(query.as_deref(), &headers);
-        answer(gather::findings(&parts).await, wish)
+    let readyz = async move |RawQuery(query): RawQuery, headers: HeaderMap| match Wish::of(
+        query.as_deref(),
+        &headers,
+    ) {
+        Ok(wish) => answer(gather::findings(&parts).await, wish),
+        Err(why) => (StatusCode::BAD_REQUEST, why).into_response(),
     };
     Router::new().route("/readyz", get(readyz))
 }
@@ -128,7 +161,7 @@ fn answer(mut findings: Vec<Finding>, wish: Wish) -> Response {
     let body = if wish.text {
         page::text(status, &findings, more).into_response()
     } else {
-        axum::Json(page::json(status, &findings, more)).into_response()
+        axum::Json(page::Page::new(status, &findings, more)).into_response()
     };
     (status.code(), body).into_response()
 }

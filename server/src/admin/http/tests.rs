@@ -109,6 +109,15 @@ async fn whoever_is_lost_is_told_what_there_is() {
     }
 }
 
+#[test]
+fn traces_are_offered_where_they_are_kept() {
+    let address = "127.0.0.1:7655".parse().unwrap();
+    assert!(pages_at(address, true).contains(TRACES));
+    assert!(!pages_at(address, false).contains(TRACES));
+    let told = |keeps_spans| offered(keeps_spans).count();
+    assert_eq!((told(true), told(false)), (PATHS.len(), PATHS.len() - 1));
+}
+
 #[tokio::test]
 async fn a_service_that_is_not_here_is_told_as_grpc_tells_it() {
     let headers = [("content-type", "application/grpc")];

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use axum::body::to_bytes;
 use tonic::{
+    Status,
     body::Body,
     codegen::http::{Request, StatusCode, header},
 };
 use tower::ServiceExt as _;
 
-use super::connect::Place;
+use super::connect::{Place, refused};
 use crate::cli::output;
 
 /// The page lists a bounded number of reasons.
@@ -52,7 +53,9 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         .header(header::ACCEPT, wanted)
         .body(Body::empty())
         .context("the request")?;
-    let answer = channel.oneshot(request).await.context("no answer")?;
+    let answer = channel.oneshot(request).await;
+    // Whatever is in the way, it is told as the other commands tell it.
+    let answer = answer.map_err(|error| refused(&Status::from_error(Box::new(error))))?;
     let status = answer.status();
     let content = answer.headers().get(header::CONTENT_TYPE);
     let is_page = content.is_some_and(|it| it.as_bytes().starts_with(wanted.as_bytes()));
@@ -60,6 +63,10 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         StatusCode::OK if is_page => ExitCode::SUCCESS,
         StatusCode::SERVICE_UNAVAILABLE if is_page => ExitCode::FAILURE,
         // What the listener for subscribers says is none.
+        StatusCode::OK => bail!(
+            "nobody tells there whether a gateway is ready: --address is the gateway's \
+             admin.address, not its listen.address"
+        ),
         _ => bail!(
             "nobody tells there whether a gateway is ready ({status}): --address is the gateway's \
              admin.address, not its listen.address"
@@ -69,4 +76,42 @@ pub async fn run(args: Args) -> Result<ExitCode> {
     let body = body.context("the answer is not whole")?;
     output::line(String::from_utf8_lossy(&body).trim_end())?;
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[tokio::test]
+    async fn a_port_that_speaks_tls_is_told_in_words() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serving = tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                // The alert of those who expect a greeting, twice: more than a frame's head.
+                let alert = [0x15, 3, 3, 0, 2, 2, 0x46].repeat(2);
+                drop(stream.write_all(&alert).await);
+                open.push(stream);
+            }
+        });
+        let line = Line::parse_from(["ready", "--address", &address]);
+        let error = run(line.args).await.expect_err("nobody is ready there");
+        let text = format!("{error:#}");
+        assert!(
+            text.contains("does not speak HTTP/2 in plain text"),
+            "{text}"
+        );
+        assert!(text.contains("admin.address"), "{text}");
+        serving.abort();
+    }
 }

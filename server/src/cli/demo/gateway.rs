@@ -47,7 +47,8 @@ impl Running {
             Err(error) => return Err(error.into()),
         };
         let address = format!("http://{}", gateway.local_addr());
-        let pages = gateway.admin_addr().map(pages_at).unwrap_or_default();
+        let pages = gateway.admin_addr().map(|it| pages_at(it, true));
+        let pages = pages.unwrap_or_default();
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move { Ok(gateway.run(stopped).await?) });

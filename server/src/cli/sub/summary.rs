@@ -26,7 +26,8 @@ pub(super) struct Summary {
     reconnects: u64,
     /// From the first batch to the last.
     seconds: f64,
-    records_per_s: f64,
+    /// `None`: there was one batch at most, which has no rate.
+    records_per_s: Option<f64>,
 }
 
 impl Summary {
@@ -43,11 +44,7 @@ impl Summary {
             problems: stats.problems.iter().sum(),
             reconnects: stats.reconnects,
             seconds,
-            records_per_s: if seconds > 0.0 {
-                records as f64 / seconds
-            } else {
-                0.0
-            },
+            records_per_s: (seconds > 0.0).then(|| records as f64 / seconds),
         }
     }
 
@@ -69,10 +66,12 @@ impl std::fmt::Display for Summary {
             records_per_s,
             ..
         } = self;
-        write!(
-            f,
-            "{records} records in {seconds:.1} s ({records_per_s:.0}/s): {acked} acked"
-        )?;
+        let noun = if *records == 1 { "record" } else { "records" };
+        write!(f, "{records} {noun} in {seconds:.1} s")?;
+        if let Some(rate) = records_per_s {
+            write!(f, " ({rate:.0}/s)")?;
+        }
+        write!(f, ": {acked} acked")?;
         let others = [
             (self.rejected, "rejected"),
             (self.failed, "failed"),
@@ -96,9 +95,13 @@ mod tests {
     fn summary_is_short_when_all_went_well() {
         let summary = Summary::new(100, 1_000, 2.0, &Stats::default());
         assert_eq!(summary.to_string(), "100 records in 2.0 s (50/s): 0 acked");
-        assert_eq!(
-            Summary::new(0, 0, 0.0, &Stats::default()).records_per_s,
-            0.0
-        );
+    }
+
+    #[test]
+    fn one_batch_has_no_rate() {
+        let summary = Summary::new(1, 10, 0.0, &Stats::default());
+        assert_eq!(summary.to_string(), "1 record in 0.0 s: 0 acked");
+        let json = serde_json::to_value(&summary).unwrap();
+        assert!(json["records_per_s"].is_null());
     }
 }

@@ -8,14 +8,23 @@ impl Spec {
     /// What a value of the option must be, in words that follow "must be".
     pub(in crate::config) fn expected(&self) -> String {
         match &self.kind {
-            Kind::Socket => "an IP address with port, such as \"127.0.0.1:7654\"".to_owned(),
+            Kind::Socket => {
+                // Each of the two listeners has its own usual port.
+                let port = if self.key.starts_with("admin.") {
+                    7655
+                } else {
+                    7654
+                };
+                format!("an IP address with port, such as \"127.0.0.1:{port}\"")
+            }
             Kind::Flag => "true or false".to_owned(),
             Kind::Integer { min, max, unit } => format!("{min} to {max} {unit}"),
             Kind::Float { min, max } => format!("a number from {min} to {max}"),
             Kind::Duration { min, max } => format!(
-                "a duration from {} to {} with its unit, such as \"30s\" or \"500ms\"",
+                "a duration from {} to {} with its unit, such as {}",
                 span(*min),
-                span(*max)
+                span(*max),
+                examples(*min, *max)
             ),
             Kind::Size { min, max } => format!(
                 "a size from {} to {}, in bytes or with its unit, such as \"64MiB\"",
@@ -35,6 +44,18 @@ impl Spec {
             Kind::Properties => "a table of librdkafka properties".to_owned(),
         }
     }
+}
+
+/// One or two durations that the option takes.
+fn examples(min: Duration, max: Duration) -> String {
+    const USUAL: [&str; 6] = ["30s", "500ms", "5m", "1h", "1d", "1ms"];
+    let fits =
+        |text: &&str| humantime::parse_duration(text).is_ok_and(|it| (min..=max).contains(&it));
+    let found: Vec<&str> = USUAL.into_iter().filter(fits).take(2).collect();
+    if found.is_empty() {
+        return one_of(&[&span(max)]);
+    }
+    one_of(&found)
 }
 
 fn one_of(words: &[&str]) -> String {

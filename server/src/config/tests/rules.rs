@@ -168,6 +168,34 @@ fn unknown_options_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
+fn an_option_of_another_section_is_not_guessed_at() {
+    only(
+        &format!("{LEAST}\n[telemetry.traces]\nratio = 1"),
+        "/etc/ackgate.toml:13: telemetry.traces.ratio: is no option here; there are sample, \
+         trust_parent, keep",
+    );
+    only(
+        &format!("{LEAST}\n[telemetry.otlp]\nsample = 1"),
+        "/etc/ackgate.toml:13: telemetry.otlp.sample: is no option here; did you mean \
+         telemetry.traces.sample?",
+    );
+}
+
+#[test]
+fn examples_are_values_that_the_option_takes() {
+    only(
+        &format!("telemetry.otlp.metrics_interval = \"500ms\"\n{LEAST}"),
+        "/etc/ackgate.toml:1: telemetry.otlp.metrics_interval = \"500ms\": must be a duration from \
+         1s to 1h with its unit, such as \"30s\" or \"5m\"",
+    );
+    only(
+        &format!("admin.address = \"127.0.0.1\"\n{LEAST}"),
+        "/etc/ackgate.toml:1: admin.address = \"127.0.0.1\": must be an IP address with port, such \
+         as \"127.0.0.1:7655\"",
+    );
+}
+
+#[test]
 fn a_value_in_place_of_a_table_is_refused_once() {
     only(
         &format!("listen = 3\n{LEAST}"),
@@ -376,5 +404,10 @@ fn a_log_filter_is_checked_before_it_is_used() {
         messages[0]
             .starts_with("/etc/ackgate.toml:1: log.filter = \"ackgate=loud\": must be a log"),
         "{messages:?}"
+    );
+    only(
+        &format!("log.filter = \"inf\"\n{LEAST}"),
+        "/etc/ackgate.toml:1: log.filter = \"inf\": \"inf\" is no level; did you mean info? Levels \
+         are off, error, warn, info, debug, trace",
     );
 }

@@ -95,6 +95,12 @@ impl Traces {
         })
     }
 
+    /// Whether `/v1/traces` can show any span.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.out.as_ref().is_some_and(|out| out.ring.is_some())
+    }
+
     /// `/v1/traces` of this gateway.
     pub fn routes(&self) -> Router {
         let ring = self.out.as_ref().and_then(|out| out.ring.clone());

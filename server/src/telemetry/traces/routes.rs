@@ -89,8 +89,8 @@ fn asked(query: &[(String, String)], now: SystemTime) -> Result<Asked, String> {
     let mut limit = None;
     for (name, value) in query {
         let is_first = match name.as_str() {
-            "subscription" => filter.subscription.replace(value.clone()).is_none(),
-            "topic" => filter.topic.replace(value.clone()).is_none(),
+            "subscription" => filter.subscription.replace(text(name, value)?).is_none(),
+            "topic" => filter.topic.replace(text(name, value)?).is_none(),
             "trace_id" => filter.trace.replace(trace(value)?).is_none(),
             "since" => filter.since.replace(since(value, now)?).is_none(),
             "limit" => limit.replace(number(value)?).is_none(),
@@ -107,6 +107,14 @@ fn asked(query: &[(String, String)], now: SystemTime) -> Result<Asked, String> {
     }
     let limit = limit.unwrap_or(LIMIT);
     Ok(Asked { filter, limit })
+}
+
+/// A name; an empty one is nobody's.
+fn text(name: &str, value: &str) -> Result<String, String> {
+    if value.is_empty() {
+        return Err(format!("{name} must be a name, and is \"\"\n"));
+    }
+    Ok(value.to_owned())
 }
 
 fn trace(text: &str) -> Result<TraceId, String> {
@@ -221,6 +229,11 @@ mod tests {
             (vec![("limit", "0")], "from 1 to 10000"),
             (vec![("limit", "10001")], "from 1 to 10000"),
             (vec![("limit", "many")], "is \"many\""),
+            (vec![("topic", "")], "topic must be a name, and is \"\""),
+            (vec![("subscription", "")], "subscription must be a name"),
+            (vec![("trace_id", "")], "is \"\""),
+            (vec![("limit", "")], "is \"\""),
+            (vec![("since", "")], "is \"\""),
             (vec![("since", "yesterday")], "such as 5m"),
             (vec![("since", "-5")], "such as 5m"),
             (vec![("since", "1e300")], "such as 5m"),

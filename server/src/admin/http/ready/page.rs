@@ -2,30 +2,59 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{Finding, Status};
 
-/// For programs. What is not known is `null`.
-pub(super) fn json(status: Status, findings: &[Finding], more: usize) -> Value {
-    let reasons: Vec<Value> = findings.iter().map(reason).collect();
-    json!({ "status": status.word(), "reasons": reasons, "more": more })
+/// For programs, the whole before its parts. What is not known is `null`.
+#[derive(Debug, Serialize)]
+pub(super) struct Page<'a> {
+    status: &'static str,
+    reasons: Vec<Reason<'a>>,
+    /// Reasons beyond those.
+    more: usize,
 }
 
-fn reason(finding: &Finding) -> Value {
-    let lane = finding.lane.as_ref();
-    json!({
-        "kind": finding.kind,
-        "status": finding.status.word(),
-        "cluster": finding.cluster,
-        "subscription": finding.subscription,
-        "topic": lane.map(|(topic, _)| topic),
-        "partition": lane.map(|(_, partition)| partition),
-        "offset": finding.offset,
-        "since": finding.since_ms.map(written),
-        "age_seconds": finding.since_ms.map(age),
-        "text": finding.text,
-    })
+#[derive(Debug, Serialize)]
+struct Reason<'a> {
+    kind: &'static str,
+    status: &'static str,
+    cluster: Option<&'a str>,
+    subscription: Option<&'a str>,
+    topic: Option<&'a str>,
+    partition: Option<i32>,
+    offset: Option<u64>,
+    since: Option<String>,
+    age_seconds: Option<u64>,
+    text: &'a str,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(status: Status, findings: &'a [Finding], more: usize) -> Self {
+        Self {
+            status: status.word(),
+            reasons: findings.iter().map(Reason::of).collect(),
+            more,
+        }
+    }
+}
+
+impl<'a> Reason<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        let lane = finding.lane.as_ref();
+        Self {
+            kind: finding.kind,
+            status: finding.status.word(),
+            cluster: finding.cluster.as_deref(),
+            subscription: finding.subscription.as_deref(),
+            topic: lane.map(|(topic, _)| topic.as_str()),
+            partition: lane.map(|(_, partition)| *partition),
+            offset: finding.offset,
+            since: finding.since_ms.map(written),
+            age_seconds: finding.since_ms.map(age),
+            text: &finding.text,
+        }
+    }
 }
 
 /// For people: a line for the whole, and one for each reason.

@@ -101,16 +101,39 @@ fn people_and_programs_ask_for_what_they_want() {
     let wish = |query, accept: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, axum::http::HeaderValue::from_static(accept));
-        let Wish { text, verbose } = Wish::of(query, &headers);
+        let Wish { text, verbose } = Wish::of(query, &headers).unwrap();
         (text, verbose)
     };
     assert_eq!(wish(None, "*/*"), (false, false));
     assert_eq!(wish(None, "application/json, text/plain"), (false, false));
     assert_eq!(wish(None, "text/html,application/xhtml+xml"), (true, false));
     assert_eq!(wish(Some("verbose"), "*/*"), (true, true));
-    assert_eq!(
-        wish(Some("a=b&verbose=1"), "application/json"),
-        (false, true)
-    );
-    assert_eq!(wish(Some("verbosely"), "*/*"), (false, false));
+    for query in ["verbose=1", "verbose=true", "verbose=", "&verbose"] {
+        assert_eq!(wish(Some(query), "application/json"), (false, true));
+    }
+    for query in ["", "verbose=0", "verbose=false"] {
+        assert_eq!(wish(Some(query), "*/*"), (false, false), "{query}");
+    }
+}
+
+#[test]
+fn a_query_that_means_nothing_is_refused_in_words() {
+    for (query, part) in [
+        ("foo=1", "\"foo\" is not a parameter: verbose is"),
+        ("verbosely", "\"verbosely\" is not a parameter"),
+        ("verbose&foo", "\"foo\" is not a parameter"),
+        ("verbose=maybe", "must be true or false"),
+        ("verbose&verbose=false", "given twice"),
+    ] {
+        let why = Wish::of(Some(query), &HeaderMap::new()).unwrap_err();
+        assert!(why.contains(part), "{query}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn the_whole_is_told_before_its_parts() {
+    let (_, text) = read(vec![finding(Status::Degraded, "unanswered")], JSON).await;
+    let start = "{\"status\":\"degraded\",\"reasons\":[{\"kind\":\"unanswered\",\"status\":";
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.ends_with("],\"more\":0}"), "{text}");
 }

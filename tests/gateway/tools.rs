@@ -15,7 +15,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![
         both: lines_are_published_byte_for_byte;
         embedded: demo_accounts_for_every_record,
-            benchmark_needs_no_cluster;
+            benchmark_needs_no_cluster,
+            benchmark_tells_what_telemetry_costs;
         kafka: benchmark_leaves_no_topic_behind;
     ]
 }
@@ -119,6 +120,34 @@ async fn benchmark_needs_no_cluster(_: Stage) {
     assert!(direct > 0.0 && gateway > 0.0, "{report}");
     assert!(
         (report["ratio"].as_f64().unwrap() - gateway / direct).abs() < 1e-6,
+        "{report}"
+    );
+}
+
+async fn benchmark_tells_what_telemetry_costs(_: Stage) {
+    let arguments = [
+        "bench",
+        "--telemetry",
+        "--records",
+        "4000",
+        "--partitions",
+        "2",
+        "--repeat",
+        "1",
+        "--json",
+    ];
+    let report = succeed(&arguments).await;
+    let off = report["off_per_s"].as_f64().unwrap();
+    for gateway in ["default", "hundredth"] {
+        let rate = report[format!("{gateway}_per_s")].as_f64().unwrap();
+        let ratio = report[format!("{gateway}_ratio")].as_f64().unwrap();
+        assert!((ratio - rate / off).abs() < 1e-6, "{report}");
+        let run = &report["runs"][0][gateway];
+        assert!(run["scrapes"].as_u64() > Some(0), "{report}");
+    }
+    let run = &report["runs"][0]["off"];
+    assert!(
+        run["records"] == 4_000 && run.get("scrapes").is_none(),
         "{report}"
     );
 }

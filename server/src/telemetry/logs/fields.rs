@@ -56,7 +56,7 @@ pub const FIELDS: &[Field] = &[
     number("first_offset", "the first of a range of records"),
     number("last_offset", "the last of it, itself included"),
     number("position", "the offset at which reading goes on"),
-    number("head", "the first offset that is not fetched yet"),
+    number("head", "the end of the lane's log, as last heard"),
     number("oldest", "the oldest offset that the log still has"),
     number(
         "epoch",

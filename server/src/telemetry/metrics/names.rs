@@ -215,7 +215,7 @@ metrics! {
     COMMIT_BATCHES = "ackgate_commit_batches_total", Counter, None, S,
         "How often commits, of however many lanes, were handed to Kafka's client together";
     COMMITTED = "ackgate_committed_offsets_total", Counter, Offsets, S,
-        "Offsets by which committed positions have moved, markers and gaps included";
+        "Offsets by which committed positions have moved, the first time from where reading began; markers and gaps included";
     REBALANCES = "ackgate_rebalances_total", Counter, None, KIND,
         "What the consumer group did: gave lanes or none, took lanes, or had given them to others already";
 
@@ -230,7 +230,7 @@ metrics! {
     COMMITTED_POSITION = "ackgate_lane_committed_position", Gauge, None, L,
         "The position that Kafka has confirmed";
     HEAD = "ackgate_lane_head_position", Gauge, None, L,
-        "The end of the log, as last heard, markers and unfinished transactions included";
+        "The end of the log, markers and unfinished transactions included: as last heard, and no less than what was read";
     UNSETTLED = "ackgate_lane_unsettled_records", Gauge, Records, L,
         "Records received and not settled";
     WINDOW = "ackgate_lane_window_ratio", Gauge, Ratio, L,

@@ -75,6 +75,10 @@ pub const FIELDS: &[Field] = &[
     text("principal", "who calls, as the token's line names it"),
     text("peer", "the other end of a connection, as address and port"),
     text("address", "the address that is listened on"),
+    text(
+        "endpoint",
+        "the receiver that is sent to, as `telemetry.otlp.endpoint` says",
+    ),
     text("pages", "where the pages for operators are"),
     text("path", "the method that was called"),
     text(
@@ -127,7 +131,10 @@ pub const FIELDS: &[Field] = &[
     number("lanes", "lanes"),
     number("partitions", "partitions of a new topic"),
     number("subscriptions", "subscriptions in the configuration"),
-    number("spans", "spans that a collector did not get"),
+    number(
+        "spans",
+        "spans that a collector did not get, since that began",
+    ),
     number("points", "points of metrics that a receiver refused"),
     number("streams", "streams"),
     number("dead_letters", "dead letters that wait or are written"),

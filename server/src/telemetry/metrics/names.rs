@@ -144,6 +144,8 @@ metrics! {
         "Subscriptions that did not answer in time, whose series are missing this time";
     EXPORTS = "ackgate_otlp_exports_total", Counter, None, &["outcome"],
         "Exports of metrics over OTLP";
+    SPANS = "ackgate_otlp_spans_total", Counter, None, &["outcome"],
+        "Spans that were sent over OTLP, and those that were lost since the receiver did not take them";
 
     JOINED = "ackgate_subscription_joined", Gauge, None, S,
         "1 while the subscription is in its consumer group, else 0; of ad hoc ones how many are";

@@ -154,6 +154,7 @@ impl Gateway {
             started: SystemTime::now(),
             max_lanes: config.telemetry.max_lanes,
             exports: Arc::default(),
+            spans: traces.spans(),
         };
         let push = Push::begin(&config.telemetry, &metrics).map_err(Error::Otlp)?;
         Ok(Self {

@@ -177,8 +177,9 @@ options! {
         "How long such a session lives on once nothing is out to it and no call is made.";
 
     ADMIN_ADDRESS = "admin.address", Kind::Socket, Need::Optional,
-        "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`) and pages are read \
-         (`/healthz`, `/readyz`): a loopback address. Without it nothing is served for them.";
+        "Where operators' tools connect (`ackgate lanes`, `ackgate breaker`, `ackgate ready`) and \
+         pages are read (`/healthz`, `/readyz`, `/metrics`, `/v1/traces`): a loopback address. \
+         Without it nothing is served for them.";
 
     SHUTDOWN_DRAIN = "shutdown.drain", millis(0, 10 * MINUTE), Need::Default("\"10s\""),
         "Time for subscribers to answer what is out when the gateway stops.";

@@ -99,11 +99,14 @@ impl Driver {
     /// Gives up waiting for those whose time is over, or for all of them.
     pub(super) fn end_absences(&mut self, now: Time, all: bool) {
         for subscriber in self.subscribers.overdue(now, all) {
-            tracing::info!(
-                subscription = self.parts.subscription.name,
-                subscriber = %self.name(subscriber),
-                "subscriber did not come back: what is out is delivered again"
-            );
+            // What was out may have expired meanwhile.
+            if self.subscribers.owes(subscriber) {
+                tracing::info!(
+                    subscription = self.parts.subscription.name,
+                    subscriber = %self.name(subscriber),
+                    "subscriber did not come back: what is out is delivered again"
+                );
+            }
             let known_until = self.take_back(subscriber, Departure::Lost);
             self.subscribers.give_up(subscriber, known_until);
             self.leases_moved = true;

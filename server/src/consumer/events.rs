@@ -102,6 +102,7 @@ impl Driver {
         let end = Offset::new(last.offset).next();
         entry.fetched = Some(end);
         entry.at_end = None;
+        entry.watched.read_from(first.map(Position::new));
         entry.watched.read_to(now, end);
         let (records, bytes) = (chunk.records.len() as u64, chunk.bytes.len() as u64);
         self.meter.fetched.note(records, bytes);

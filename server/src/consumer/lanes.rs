@@ -254,7 +254,7 @@ impl Lanes {
             waiting: BTreeMap::new(),
             head: None,
             told: Told::default(),
-            watched: Watched::begin(assigned.start, assigned.committed, now),
+            watched: Watched::begin(assigned.start, now),
             starved: false,
             counted: 0,
             dirty: false,

@@ -51,7 +51,7 @@ pub struct MeasuredLane {
     pub floor: Option<u64>,
     /// What Kafka has confirmed.
     pub committed: Option<u64>,
-    /// The end of its log, as last heard.
+    /// The end of its log, as last heard, and no less than what was read.
     pub head: Option<u64>,
     /// Records that are not settled, those that are not fetched included.
     pub lag_records: u64,
@@ -152,7 +152,7 @@ impl Driver {
             partition: entry.partition.partition,
             floor: lane.floor.map(Position::get),
             committed: lane.committed.map(Position::get),
-            head: entry.head.map(Position::get),
+            head: entry.log_end().map(Position::get),
             lag_records: records,
             lag: age,
             stood,

@@ -113,20 +113,24 @@ impl Driver {
         let episode = reason.as_ref().filter(|reason| {
             reason.kind == ReasonKind::Rejected || reason.kind.weight() == Weight::Stalled
         });
-        let was = entry.progress.told.map(|(kind, _)| kind);
+        let was = entry.progress.told;
         let Some(reason) = episode else {
             entry.progress.told = None;
             let ended = reason.is_none_or(|reason| reason.kind.weight() == Weight::Waits);
-            if was.is_some() && ended {
-                tell!(info, self, entry; "lane goes on");
-                if was == Some(ReasonKind::Rejected) {
+            if let Some((kind, since_ms)) = was.filter(|_| ended) {
+                tell!(info, self, entry;
+                    reason = kind.code(),
+                    age_ms = wall.saturating_sub(since_ms),
+                    "lane goes on"
+                );
+                if kind == ReasonKind::Rejected {
                     let news = notice(entry.label(), NoticeKind::Recovered, None, "");
                     self.subscribers.announce(&Outbound::Lane(news));
                 }
             }
             return;
         };
-        if was == Some(reason.kind) {
+        if was.is_some_and(|(kind, _)| kind == reason.kind) {
             return;
         }
         let since_ms = reason.since_ms.unwrap_or(wall);
@@ -151,11 +155,14 @@ impl Driver {
             return None;
         }
         let offset = offset.get();
-        let who = match self.subscribers.get(subscriber) {
-            Some(attached) => format!("subscriber {:?}", attached.name),
-            None => "a subscriber that is away".to_owned(),
+        let (who, away) = match self.subscribers.name(subscriber) {
+            Some(name) if self.subscribers.get(subscriber).is_some() => {
+                (format!("subscriber {name:?}"), "")
+            }
+            Some(name) => (format!("subscriber {name:?}"), ", which is away,"),
+            None => ("a subscriber that is away".to_owned(), ""),
         };
-        let text = format!("the record at {offset} is out to {who} without a verdict");
+        let text = format!("the record at {offset} is out to {who}{away} without a verdict");
         let since = self.wall_of(now, sent);
         Some(ReasonKind::Unanswered.because(text).of(offset).since(since))
     }

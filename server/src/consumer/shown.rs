@@ -53,7 +53,7 @@ pub struct ShownLane {
     pub standstill: Option<Standstill>,
     /// Why it makes no progress, if it does not: the weightiest reason, in words.
     pub why: Option<Reason>,
-    /// The end of its log, as last heard.
+    /// The end of its log, as last heard, and no less than what was read.
     pub head: Option<Position>,
 }
 
@@ -101,7 +101,7 @@ impl Driver {
             too_young: entry.gate.records(),
             unreadable: entry.failed,
             standstill: entry.standstill.clone(),
-            head: entry.head,
+            head: entry.log_end(),
         }
     }
 

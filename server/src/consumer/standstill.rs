@@ -82,8 +82,13 @@ impl Driver {
             return;
         }
         let Some((stop, why)) = stop.zip(why) else {
-            entry.standstill = None;
-            tell!(info, self, entry; "lane goes on");
+            let told = entry.standstill.take();
+            let since_ms = told.map(|told| told.since_ms);
+            let now_ms = self.parts.wall.now_ms();
+            tell!(info, self, entry;
+                age_ms = since_ms.map(|since_ms| now_ms.saturating_sub(since_ms)),
+                "lane goes on"
+            );
             let news = notice(entry.label(), NoticeKind::Recovered, None, "");
             self.subscribers.announce(&Outbound::Lane(news));
             return;

@@ -27,8 +27,8 @@ pub(super) struct Watched {
     stamp: Option<(Position, i64)>,
     /// The last commit that was asked for, and when.
     asked: Option<(u64, Time)>,
-    /// What Kafka has confirmed.
-    committed: Option<Position>,
+    /// Up to where commits are counted: what Kafka has confirmed, or where reading began.
+    counted: Option<Position>,
 }
 
 /// How far a lane is behind.
@@ -44,14 +44,20 @@ pub(super) struct Lag {
 }
 
 impl Watched {
-    /// A lane begins at `start`, which Kafka has as committed or not.
-    pub(super) fn begin(start: Option<Position>, is_committed: bool, now: Time) -> Self {
+    /// A lane begins at `start`, whether or not Kafka has that as committed.
+    pub(super) fn begin(start: Option<Position>, now: Time) -> Self {
         Self {
             reached: start,
-            committed: start.filter(|_| is_committed),
+            counted: start,
             since: now,
             ..Self::default()
         }
+    }
+
+    /// Records are read, the first of them at `position`: if it was not known where reading
+    /// begins, then there.
+    pub(super) fn read_from(&mut self, position: Option<Position>) {
+        self.counted = self.counted.or(position);
     }
 
     /// The log was read up to `position`: records, its end, or where it begins now.
@@ -94,14 +100,21 @@ impl Watched {
         asked.map(|(_, at)| now.since(at))
     }
 
-    /// Kafka has confirmed `position`; by how many offsets that is more than before.
+    /// Kafka has confirmed `position`; by how many offsets that is more than before, the
+    /// first time from where reading began, where that is known.
     pub(super) fn confirmed(&mut self, position: Position) -> u64 {
-        let before = self.committed.replace(position);
+        let before = self.counted.replace(position);
         before.map_or(0, |before| position.get().saturating_sub(before.get()))
     }
 }
 
 impl Entry {
+    /// The end of the log: as last heard, and no less than what has been read since.
+    pub(super) fn log_end(&self) -> Option<Position> {
+        let heard = Some(self.head?);
+        heard.max(self.watched.reached).max(self.lane.floor())
+    }
+
     /// Looks where the floor is. Once for each turn in which the lane had a part.
     pub(super) fn follow_floor(&mut self, now: Time) {
         let floor = self.lane.floor();
@@ -176,7 +189,7 @@ mod tests {
 
     #[test]
     fn markers_at_the_end_are_no_lag_once_the_end_was_reached() {
-        let mut watched = Watched::begin(Some(Position::new(0)), true, at(0));
+        let mut watched = Watched::begin(Some(Position::new(0)), at(0));
         watched.ends(at(10), head(7, 7));
         assert_eq!(watched.unread(), 7, "some of them may be markers");
         watched.read_to(at(20), Position::new(6));
@@ -188,7 +201,7 @@ mod tests {
 
     #[test]
     fn an_unfinished_transaction_is_no_lag_and_an_old_end_is_none_below_zero() {
-        let mut watched = Watched::begin(Some(Position::new(5)), true, at(0));
+        let mut watched = Watched::begin(Some(Position::new(5)), at(0));
         watched.ends(at(1), head(9, 5));
         assert_eq!(watched.unread(), 0);
         watched.read_to(at(2), Position::new(12));
@@ -197,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_behind_since_it_first_had_something_to_read() {
-        let mut watched = Watched::begin(Some(Position::new(0)), true, at(0));
+        let mut watched = Watched::begin(Some(Position::new(0)), at(0));
         watched.ends(at(100), head(3, 3));
         watched.ends(at(200), head(5, 5));
         watched.read_to(at(300), Position::new(3));
@@ -209,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_commit_is_timed_by_its_number_and_counts_what_it_moved() {
-        let mut watched = Watched::begin(Some(Position::new(10)), true, at(0));
+        let mut watched = Watched::begin(Some(Position::new(10)), at(0));
         watched.asks(at(100), 1);
         assert_eq!(watched.answered(at(150), 2), None);
         let took = watched.answered(at(160), 1);
@@ -217,7 +230,16 @@ mod tests {
         assert_eq!(watched.answered(at(170), 1), None);
         assert_eq!(watched.confirmed(Position::new(14)), 4);
         assert_eq!(watched.confirmed(Position::new(14)), 0);
-        let mut unknown = Watched::begin(Some(Position::new(10)), false, at(0));
-        assert_eq!(unknown.confirmed(Position::new(12)), 0, "nothing was there");
+        let mut unknown = Watched::begin(None, at(0));
+        assert_eq!(unknown.confirmed(Position::new(12)), 0, "from where?");
+        assert_eq!(unknown.confirmed(Position::new(15)), 3);
+        let mut late = Watched::begin(None, at(0));
+        late.read_from(Some(Position::new(20)));
+        late.read_from(Some(Position::new(30)));
+        assert_eq!(
+            late.confirmed(Position::new(34)),
+            14,
+            "from its first record"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! What the gateway tells about itself.
 
+mod cause;
 pub(crate) mod episode;
 pub(crate) mod flood;
 pub mod logs;

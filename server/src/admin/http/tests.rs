@@ -49,6 +49,7 @@ fn pages() -> Router {
             started: std::time::SystemTime::now(),
             max_lanes: 10,
             exports: Arc::default(),
+            spans: Arc::default(),
         },
         health: View::unasked(&["main"]).0,
     };

@@ -145,6 +145,13 @@ impl Subscribers {
             .is_some_and(|a| a.out.records > 0)
     }
 
+    /// Whether anything is still out to a subscriber that is away.
+    pub(in crate::consumer) fn owes(&self, subscriber: Subscriber) -> bool {
+        self.identities
+            .away(subscriber)
+            .is_some_and(|away| away.out.records > 0)
+    }
+
     /// Takes a sign of life. Returns how long ago the last one was.
     pub(in crate::consumer) fn hear(&mut self, subscriber: Subscriber, now: Time) -> Duration {
         self.attached

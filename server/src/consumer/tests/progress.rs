@@ -64,6 +64,40 @@ async fn unanswered_record_stalls_its_lane_whatever_it_is_extended_by() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_has_a_record_is_named_while_it_is_away() {
+    let broker = Memory::default();
+    broker.append(0, 0..1);
+    let handle = start(&broker, Order::None);
+    let wish = Wish {
+        resumable: true,
+        ..Wish::new(1, "w8")
+    };
+    let mut peer = Peer::open(&handle, wish).await.expect("it may attach");
+    let got = peer.records(1).await;
+    let range = OffsetRange::one(Offset::new(0));
+    peer.tell(Input::Extend {
+        session: peer.session,
+        sequence: 1,
+        targets: vec![(got[0].lane, range)],
+        refused: Vec::new(),
+        by: Duration::from_secs(600),
+        confirm: false,
+        ticket: None,
+    })
+    .await;
+    tokio::time::sleep(STALLED_AFTER * 9 / 10).await;
+    let lost = Input::Detach(peer.session, Departure::Lost);
+    peer.tell(lost).await;
+    tokio::time::sleep(STALLED_AFTER / 5).await;
+    let stalled = why(&handle).await.expect("it is stalled");
+    assert_eq!(stalled.kind, ReasonKind::Unanswered);
+    assert_eq!(
+        stalled.text,
+        "the record at 0 is out to subscriber \"w8\", which is away, without a verdict"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn lane_with_records_and_takers_that_gets_none_is_stalled_until_it_does() {
     let broker = Memory::default();
     broker.append(0, 0..3);

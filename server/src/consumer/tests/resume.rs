@@ -128,6 +128,56 @@ async fn what_waits_longer_than_the_grace_is_lost_and_the_token_worth_nothing() 
     assert_eq!(answers(&again), [(0, 3, Lost, 0)]);
 }
 
+/// What is logged, as text.
+#[derive(Clone, Default)]
+struct Log(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn log_says_that_what_is_out_comes_again_only_where_something_is() {
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .finish();
+    let _until_the_end = tracing::subscriber::set_default(lines);
+    // The deadline is 30 s, and so is the grace.
+    for (extended, told) in [(false, false), (true, true)] {
+        let broker = Memory::default();
+        let handle = start(&broker, Order::None);
+        let (peer, lane) = working(&broker, &handle, 1).await;
+        if extended {
+            peer.tell(Input::Extend {
+                session: peer.session,
+                sequence: 1,
+                targets: vec![(lane, OffsetRange::one(Offset::new(0)))],
+                refused: Vec::new(),
+                by: Duration::from_secs(300),
+                confirm: false,
+                ticket: None,
+            })
+            .await;
+        }
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        breaks(&peer).await;
+        tokio::time::sleep(Duration::from_secs(35)).await;
+        let text = String::from_utf8_lossy(&log.0.lock()).into_owned();
+        assert!(text.contains("subscriber lost"), "{text}");
+        let says = text.contains("what is out is delivered again");
+        assert_eq!(says, told, "{text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn stream_that_did_not_ask_for_it_is_lost_at_once() {
     let broker = Memory::default();

@@ -56,7 +56,7 @@ pub const FIELDS: &[Field] = &[
     number("first_offset", "the first of a range of records"),
     number("last_offset", "the last of it, itself included"),
     number("position", "the offset at which reading goes on"),
-    number("head", "the first offset that is not fetched yet"),
+    number("head", "the end of the lane's log, as last heard"),
     number("oldest", "the oldest offset that the log still has"),
     number(
         "epoch",
@@ -75,6 +75,10 @@ pub const FIELDS: &[Field] = &[
     text("principal", "who calls, as the token's line names it"),
     text("peer", "the other end of a connection, as address and port"),
     text("address", "the address that is listened on"),
+    text(
+        "endpoint",
+        "the receiver that is sent to, as `telemetry.otlp.endpoint` says",
+    ),
     text("pages", "where the pages for operators are"),
     text("path", "the method that was called"),
     text(
@@ -127,7 +131,10 @@ pub const FIELDS: &[Field] = &[
     number("lanes", "lanes"),
     number("partitions", "partitions of a new topic"),
     number("subscriptions", "subscriptions in the configuration"),
-    number("spans", "spans that a collector did not get"),
+    number(
+        "spans",
+        "spans that a collector did not get, since that began",
+    ),
     number("points", "points of metrics that a receiver refused"),
     number("streams", "streams"),
     number("dead_letters", "dead letters that wait or are written"),

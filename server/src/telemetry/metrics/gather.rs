@@ -27,6 +27,7 @@ use crate::{
     publish::Desk,
     registry::{Measurable, Registry},
     session::Gate,
+    telemetry::traces::Spans,
 };
 
 /// How long subscriptions may take to answer: their drivers do in their next turn.
@@ -50,6 +51,8 @@ pub struct Source {
     pub max_lanes: usize,
     /// How exports went.
     pub exports: Arc<Exports>,
+    /// What became of spans that were to be sent.
+    pub spans: Arc<Spans>,
 }
 
 /// How exports over OTLP went.
@@ -125,6 +128,11 @@ impl Source {
         for (outcome, count) in [("sent", sent), ("failed", failed)] {
             let count = count.load(Ordering::Relaxed);
             picture.put(&names::EXPORTS, vec![outcome.into()], count);
+        }
+        let Spans { sent, lost } = &*self.spans;
+        for (outcome, count) in [("sent", sent), ("lost", lost)] {
+            let count = count.load(Ordering::Relaxed);
+            picture.put(&names::SPANS, vec![outcome.into()], count);
         }
     }
 

@@ -144,6 +144,8 @@ metrics! {
         "Subscriptions that did not answer in time, whose series are missing this time";
     EXPORTS = "ackgate_otlp_exports_total", Counter, None, &["outcome"],
         "Exports of metrics over OTLP";
+    SPANS = "ackgate_otlp_spans_total", Counter, None, &["outcome"],
+        "Spans that were sent over OTLP, and those that were lost since the receiver did not take them";
 
     JOINED = "ackgate_subscription_joined", Gauge, None, S,
         "1 while the subscription is in its consumer group, else 0; of ad hoc ones how many are";
@@ -215,7 +217,7 @@ metrics! {
     COMMIT_BATCHES = "ackgate_commit_batches_total", Counter, None, S,
         "How often commits, of however many lanes, were handed to Kafka's client together";
     COMMITTED = "ackgate_committed_offsets_total", Counter, Offsets, S,
-        "Offsets by which committed positions have moved, markers and gaps included";
+        "Offsets by which committed positions have moved, the first time from where reading began; markers and gaps included";
     REBALANCES = "ackgate_rebalances_total", Counter, None, KIND,
         "What the consumer group did: gave lanes or none, took lanes, or had given them to others already";
 
@@ -230,7 +232,7 @@ metrics! {
     COMMITTED_POSITION = "ackgate_lane_committed_position", Gauge, None, L,
         "The position that Kafka has confirmed";
     HEAD = "ackgate_lane_head_position", Gauge, None, L,
-        "The end of the log, as last heard, markers and unfinished transactions included";
+        "The end of the log, markers and unfinished transactions included: as last heard, and no less than what was read";
     UNSETTLED = "ackgate_lane_unsettled_records", Gauge, Records, L,
         "Records received and not settled";
     WINDOW = "ackgate_lane_window_ratio", Gauge, Ratio, L,

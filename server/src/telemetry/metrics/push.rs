@@ -5,6 +5,7 @@
 //! episode: once when it begins, once in a while as long as it lasts, once when it is over.
 
 use std::{
+    error::Error as _,
     sync::atomic::Ordering,
     time::{Duration, Instant, SystemTime},
 };
@@ -24,7 +25,10 @@ use super::{
     gather::Source,
     otlp::{Span, request},
 };
-use crate::config::{Otlp, Telemetry};
+use crate::{
+    config::{Otlp, Telemetry},
+    telemetry::{cause::cause, episode::Episode},
+};
 
 /// The longest a connection, and an export, may take.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -32,9 +36,6 @@ const EXPORTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The last export, when the gateway stops, may not keep it.
 const LAST_WITHIN: Duration = Duration::from_secs(3);
-
-/// Failures are told once in so long.
-const QUIET: Duration = Duration::from_secs(60);
 
 /// Sends metrics until it is dropped.
 #[derive(Debug)]
@@ -53,13 +54,7 @@ struct Sender {
     client: MetricsServiceClient<Channel>,
     headers: Headers,
     from: Vec<(&'static str, String)>,
-}
-
-/// Failures one after another.
-#[derive(Debug, Default)]
-struct Episode {
-    count: u64,
-    told: Option<Instant>,
+    endpoint: String,
 }
 
 impl Push {
@@ -81,6 +76,7 @@ impl Push {
                 ("service.instance.id", telemetry.instance.clone()),
                 ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
             ],
+            endpoint: otlp.endpoint.clone(),
         };
         let task = tokio::spawn(sender.clone().run(otlp.metrics_interval));
         Ok(Some(Self { sender, task }))
@@ -107,12 +103,28 @@ impl Sender {
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once, when there is nothing to tell yet.
         due.tick().await;
-        let mut failures = Episode::default();
+        let mut failures = Episode::new();
         loop {
             due.tick().await;
             match self.export().await {
-                Ok(()) => failures.over(),
-                Err(status) => failures.again(&status),
+                Ok(()) => {
+                    if let Some(count) = failures.over() {
+                        tracing::info!(endpoint = self.endpoint, count, "metrics are sent again");
+                    }
+                }
+                Err(status) => {
+                    // What a receiver says itself may repeat what it was sent.
+                    if let Some(count) = failures.again(Instant::now()) {
+                        tracing::warn!(
+                            endpoint = self.endpoint,
+                            reason = %status.code(),
+                            error = status.source().map(cause),
+                            count,
+                            "metrics could not be sent to telemetry.otlp.endpoint, and are sent \
+                             again when the next are due"
+                        );
+                    }
+                }
             }
         }
     }
@@ -152,29 +164,6 @@ impl Sender {
     }
 }
 
-impl Episode {
-    fn again(&mut self, status: &Status) {
-        self.count += 1;
-        if self.told.is_some_and(|told| told.elapsed() < QUIET) {
-            return;
-        }
-        self.told = Some(Instant::now());
-        tracing::warn!(
-            reason = %status.code(),
-            count = self.count,
-            "metrics could not be sent to telemetry.otlp.endpoint, and are sent again when the \
-             next are due"
-        );
-    }
-
-    fn over(&mut self) {
-        if self.count > 0 {
-            tracing::info!(count = self.count, "metrics are sent again");
-            *self = Self::default();
-        }
-    }
-}
-
 fn channel(otlp: &Otlp) -> Result<Channel, String> {
     let endpoint =
         Endpoint::from_shared(otlp.endpoint.clone()).map_err(|error| error.to_string())?;
@@ -202,4 +191,25 @@ fn headers(otlp: &Otlp) -> Result<Headers, String> {
         Ok((key, value))
     });
     each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn absent_receiver_is_told_with_its_cause_once() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = closed.local_addr().expect("its address");
+        drop(closed);
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        let mut client = MetricsServiceClient::new(endpoint.connect_lazy());
+        let asked = client.export(ExportMetricsServiceRequest::default()).await;
+        let status = asked.expect_err("nobody listens");
+        let told = status.source().map(cause).expect("a cause");
+        assert!(told.contains("Connection refused"), "{told}");
+        assert_eq!(told.matches("tcp connect error").count(), 1, "{told}");
+    }
 }

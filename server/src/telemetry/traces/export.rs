@@ -6,8 +6,11 @@
 use std::{
     error::Error,
     fmt,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use axum::http::HeaderMap;
@@ -17,10 +20,13 @@ use opentelemetry_sdk::{
     error::OTelSdkResult,
     trace::{self, BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanProcessor as _},
 };
+use parking_lot::Mutex;
 use tonic::{
     metadata::MetadataMap,
     transport::{Certificate, ClientTlsConfig, Endpoint},
 };
+
+use crate::telemetry::{cause::cause, episode::Episode};
 
 /// A receiver of OTLP over gRPC. Its headers are secret.
 #[derive(Clone)]
@@ -43,14 +49,25 @@ const DELAY: Duration = Duration::from_secs(1);
 /// How long one attempt may take, connecting included.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Characters of an error in the log.
-const LONGEST_ERROR: usize = 300;
+/// What became of spans that were to be sent.
+#[derive(Debug, Default)]
+pub struct Spans {
+    /// The receiver has them.
+    pub(in crate::telemetry) sent: AtomicU64,
+    /// It did not take them.
+    pub(in crate::telemetry) lost: AtomicU64,
+}
 
-/// Begins to send. Must be called within a tokio runtime; nothing is connected yet.
+/// Begins to send, and to count that in `spans`. Must be called within a tokio runtime;
+/// nothing is connected yet.
 ///
 /// # Errors
 /// The endpoint or its authorities are not what they should be, in words.
-pub fn export(to: &Collector<'_>, resource: &Resource) -> Result<BatchSpanProcessor, String> {
+pub fn export(
+    to: &Collector<'_>,
+    resource: &Resource,
+    spans: &Arc<Spans>,
+) -> Result<BatchSpanProcessor, String> {
     let wrong = |error: &dyn Error| error.to_string();
     let endpoint = Endpoint::from_shared(to.endpoint.to_owned()).map_err(|error| wrong(&error))?;
     let mut endpoint = endpoint.timeout(TIMEOUT).connect_timeout(TIMEOUT);
@@ -71,7 +88,9 @@ pub fn export(to: &Collector<'_>, resource: &Resource) -> Result<BatchSpanProces
         .map_err(|error| wrong(&error))?;
     let exporter = Telling {
         exporter,
-        lost: AtomicU64::new(0),
+        endpoint: to.endpoint.to_owned(),
+        spans: Arc::clone(spans),
+        losses: Mutex::default(),
     };
     let config = BatchConfigBuilder::default()
         .with_max_queue_size(QUEUE)
@@ -85,30 +104,61 @@ pub fn export(to: &Collector<'_>, resource: &Resource) -> Result<BatchSpanProces
     Ok(processor)
 }
 
-/// Says in the log when spans begin to get lost, and when they no longer do.
+/// Says in the log when spans begin to get lost, how many have been since, and when they no
+/// longer do.
 #[derive(Debug)]
 struct Telling<E> {
     exporter: E,
-    /// Spans since they last arrived.
-    lost: AtomicU64,
+    endpoint: String,
+    spans: Arc<Spans>,
+    losses: Mutex<Losses>,
+}
+
+/// Batches that were lost one after another.
+#[derive(Debug, Default)]
+struct Losses {
+    episode: Episode,
+    /// The spans in them.
+    spans: u64,
+}
+
+impl Losses {
+    /// One more batch is lost; how many were, and the spans in them, if it is time to tell.
+    fn again(&mut self, spans: u64, now: Instant) -> Option<(u64, u64)> {
+        self.spans = self.spans.saturating_add(spans);
+        let count = self.episode.again(now)?;
+        Some((count, self.spans))
+    }
+
+    /// A batch has arrived; what was lost before it, if anything was.
+    fn over(&mut self) -> Option<(u64, u64)> {
+        let count = self.episode.over()?;
+        Some((count, std::mem::take(&mut self.spans)))
+    }
 }
 
 impl<E: trace::SpanExporter> Telling<E> {
     fn tell(&self, spans: u64, result: &OTelSdkResult) {
+        let endpoint = &self.endpoint;
         match result {
             Ok(()) => {
-                let lost = self.lost.swap(0, Ordering::Relaxed);
-                if lost > 0 {
-                    tracing::info!(spans = lost, "spans reach the collector again");
+                self.spans.sent.fetch_add(spans, Ordering::Relaxed);
+                let over = self.losses.lock().over();
+                if let Some((count, spans)) = over {
+                    tracing::info!(endpoint, count, spans, "spans reach the collector again");
                 }
             }
             Err(error) => {
-                if self.lost.fetch_add(spans, Ordering::Relaxed) == 0 {
-                    // What a collector says is not this gateway's own text.
-                    let error = error.to_string();
-                    let printable = error.chars().filter(|it| !it.is_control());
-                    let error: String = printable.take(LONGEST_ERROR).collect();
-                    tracing::warn!(error, "spans do not reach the collector and are lost");
+                self.spans.lost.fetch_add(spans, Ordering::Relaxed);
+                let due = self.losses.lock().again(spans, Instant::now());
+                if let Some((count, spans)) = due {
+                    tracing::warn!(
+                        endpoint,
+                        error = cause(error),
+                        count,
+                        spans,
+                        "spans do not reach the collector and are lost"
+                    );
                 }
             }
         }
@@ -144,5 +194,24 @@ impl fmt::Debug for Collector<'_> {
             .field("headers", &names)
             .field("ca", &self.ca.is_some())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_told_at_once_then_with_their_sum_and_when_they_are_over() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut losses = Losses::default();
+        assert_eq!(losses.over(), None);
+        assert_eq!(losses.again(512, at(0)), Some((1, 512)));
+        assert_eq!(losses.again(512, at(1)), None);
+        assert_eq!(losses.again(100, at(31)), Some((3, 1124)));
+        assert_eq!(losses.again(1, at(32)), None);
+        assert_eq!(losses.over(), Some((4, 1125)));
+        assert_eq!(losses.again(7, at(33)), Some((1, 7)), "another episode");
     }
 }

@@ -9,7 +9,9 @@ use opentelemetry_sdk::{
     trace::{BatchSpanProcessor, SpanProcessor as _},
 };
 
-use super::{Collector, Ring, Sampler, Sampling, Tracer, export, names, routes, tracer::Out};
+use super::{
+    Collector, Ring, Sampler, Sampling, Spans, Tracer, export, names, routes, tracer::Out,
+};
 use crate::config;
 
 /// What all parts of a gateway trace with. Clones are one.
@@ -19,6 +21,7 @@ pub struct Traces {
     out: Option<Arc<Out>>,
     sampler: Sampler,
     resource: Resource,
+    spans: Arc<Spans>,
 }
 
 impl Traces {
@@ -35,16 +38,20 @@ impl Traces {
             ])
             .build();
         let otlp = telemetry.otlp.as_ref().filter(|otlp| otlp.traces);
+        let spans = Arc::new(Spans::default());
         let export = otlp.map(|otlp| {
             let collector = Collector {
                 endpoint: &otlp.endpoint,
                 headers: otlp.headers.iter().cloned().collect(),
                 ca: otlp.ca.as_deref(),
             };
-            export(&collector, &resource)
+            export(&collector, &resource, &spans)
         });
         let export = export.transpose()?;
-        Ok(Self::new(traces, resource, export))
+        Ok(Self {
+            spans,
+            ..Self::new(traces, resource, export)
+        })
     }
 
     /// Spans go to the ring, if it has room for any, and to `export`. `resource` is who they
@@ -61,7 +68,14 @@ impl Traces {
             out: goes_somewhere.then(|| Arc::new(Out::new(ring, export))),
             sampler: Sampler::new(traces.sample, traces.trust_parent),
             resource,
+            spans: Arc::default(),
         }
+    }
+
+    /// What became of spans that were to be sent.
+    #[must_use]
+    pub fn spans(&self) -> Arc<Spans> {
+        Arc::clone(&self.spans)
     }
 
     /// Traces no record.

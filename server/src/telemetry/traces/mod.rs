@@ -24,7 +24,7 @@ mod span;
 mod tracer;
 
 pub use self::{
-    export::{Collector, export},
+    export::{Collector, Spans, export},
     gateway::Traces,
     names::Operation,
     record::{PARENT, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},

@@ -85,9 +85,9 @@ class Broker:
         )
         common = {"bootstrap.servers": self.address, "log_level": 0}
         self._admin = admin.AdminClient(common)
-        self._producer = kafka.Producer(
-            common | {"message.max.bytes": MAX_MESSAGE_BYTES, "linger.ms": 2, "acks": "all"}
-        )
+        # Idempotent, or a batch that is tried again comes after those behind it.
+        settings = {"message.max.bytes": MAX_MESSAGE_BYTES, "linger.ms": 2}
+        self._producer = kafka.Producer(common | settings | {"enable.idempotence": True})
         self._common = common
         self._writing = threading.Lock()
 

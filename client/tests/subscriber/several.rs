@@ -118,6 +118,8 @@ async fn lost_gateway_holds_up_nothing_of_the_others() {
     let mut subscriber = within("connect", connecting).await.unwrap().unwrap();
     of_a.batch(1, 0..3).await;
     until(&subscriber, "three", |stats| stats.records == 3).await;
+    // Before that "one left" says nothing.
+    until(&subscriber, "both", |_| subscriber.gateways().len() == 2).await;
     a.kill();
     drop(of_a);
     until(&subscriber, "one left", |_| {

@@ -3,7 +3,7 @@
 use super::{
     Violation,
     facts::Facts,
-    known::{Became, Claim},
+    known::{Became, Claim, Session},
     or_empty,
 };
 use crate::sim::history::{Event, Saying, Told, Word};
@@ -176,12 +176,17 @@ fn strangers(
     let Some(last) = word.last.checked_add(1).filter(|end| *end > word.first) else {
         return;
     };
+    // The answer of a call that is under way may hold it, and is not read yet.
+    let calls = facts
+        .sessions
+        .get(&session)
+        .is_some_and(Session::is_calling);
     let places = facts
         .deliveries
         .range((word.lane, word.first)..(word.lane, last));
     for ((_, offset), deliveries) in places {
         let known = deliveries.iter().any(|d| d.index < said);
-        let own = deliveries.iter().any(|d| d.session == session);
+        let own = calls || deliveries.iter().any(|d| d.session == session);
         let became = facts.became(session, sequence, word, *offset);
         if known && !own && matches!(became, Became::Applied(_)) {
             complain("L4", format!("applied to {offset}, which it never had"));

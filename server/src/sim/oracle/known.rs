@@ -79,6 +79,14 @@ pub(super) struct Draw {
     pub(super) brought: (u32, u64),
 }
 
+impl Session {
+    /// Whether a call that takes records is under way.
+    pub(super) fn is_calling(&self) -> bool {
+        let now = self.credits.last().map(|(_, credit)| *credit);
+        self.draw.is_some() && now != Some((0, 0))
+    }
+}
+
 impl Lane {
     /// Whether a record was settled before the lane came, as was committed.
     pub(super) fn had_settled(&self, offset: u64) -> bool {

@@ -13,6 +13,7 @@
 //! lanes or sessions. **Invariant**: a record that is not traced costs its fetch one look at
 //! its headers' names, and nothing after that.
 
+mod answer;
 mod export;
 mod gateway;
 pub mod names;

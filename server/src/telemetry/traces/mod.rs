@@ -28,7 +28,7 @@ pub use self::{
     export::{Collector, export},
     gateway::Traces,
     names::Operation,
-    record::{PARENT, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},
+    record::{PARENT, Parent, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},
     ring::{Filter, Ring},
     routes::routes,
     sampler::Sampler,

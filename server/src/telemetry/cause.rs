@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Failed(&'static str, Option<Box<Failed>>);
+    struct Failed(&'static str, Option<Box<Self>>);
 
     impl fmt::Display for Failed {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,8 +23,8 @@ options! {
          to the topics decides then how much is traced.";
     TRACES_KEEP = "telemetry.traces.keep",
         Kind::Integer { min: 0, max: 100_000, unit: "spans" }, Need::Default("4096"),
-        "The last spans, for `/v1/traces` on the admin address: about 2 KiB of memory each. 0 keeps \
-         none.";
+        "The last spans, for `/v1/traces` on the admin address: about 2 KiB of memory each, and as \
+         many as 16 MiB hold. 0 keeps none.";
     TELEMETRY_SERVICE_NAME = "telemetry.service_name", Kind::Text(A_NAME), Need::Default("\"ackgate\""),
         "The attribute `service.name` of all that is sent over OTLP.";
     TELEMETRY_INSTANCE = "telemetry.instance", Kind::Text(A_NAME), Need::Optional,

@@ -91,7 +91,7 @@ impl Traces {
             } else if let Some(place) = tracer.place() {
                 let traced = Traced {
                     poll: Some(poll.clone()),
-                    root: trace.parent.clone(),
+                    root: trace.parent.as_ref().map(|it| it.span.clone()),
                     of: trace,
                     last: Vec::new(),
                     open: Vec::new(),
@@ -128,6 +128,9 @@ impl Traces {
             if let Some(root) = &traced.root {
                 span.set_parent(root);
             }
+            let state = traced.of.parent.as_ref().and_then(|it| it.state.clone());
+            let tracestate = state.as_deref().unwrap_or_default().to_owned();
+            span.set_state(state);
             if let Some(poll) = &traced.poll {
                 span.link(poll);
             }
@@ -138,7 +141,7 @@ impl Traces {
             batch.push(v1::RecordTrace {
                 offset: i64::try_from(*offset).unwrap_or(i64::MAX),
                 traceparent: traceparent(span.context()),
-                tracestate: span.context().trace_state().header(),
+                tracestate,
             });
             traced
                 .open

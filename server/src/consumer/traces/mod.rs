@@ -76,7 +76,7 @@ impl Driver {
             span.set_number(names::LAST_OFFSET, last.offset);
         }
         let parents = polled.traces.iter().filter_map(|it| it.parent.as_ref());
-        parents.for_each(|parent| span.link(parent));
+        parents.for_each(|parent| span.link(&parent.span));
         entry.traces.fetched(tracer, polled.traces, span.context());
         tracer.end(span, polled.ended);
     }

@@ -13,6 +13,7 @@
 //! lanes or sessions. **Invariant**: a record that is not traced costs its fetch one look at
 //! its headers' names, and nothing after that.
 
+mod answer;
 mod export;
 mod gateway;
 pub mod names;
@@ -27,7 +28,7 @@ pub use self::{
     export::{Collector, Spans, export},
     gateway::Traces,
     names::Operation,
-    record::{PARENT, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},
+    record::{PARENT, Parent, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},
     ring::{Filter, Ring},
     routes::routes,
     sampler::Sampler,

@@ -17,6 +17,9 @@ use super::Sampler;
 /// Name of the header with trace, span and flags.
 pub const PARENT: &str = "traceparent";
 
+/// Bytes of a `tracestate` that is passed on.
+const MAX_STATE: usize = 512;
+
 /// Whether a header is called `traceparent`, in any case.
 #[must_use]
 pub const fn is_parent(name: &str) -> bool {
@@ -31,9 +34,19 @@ pub struct RecordTrace {
     /// Its trace: the parent's, if there is one.
     pub trace: TraceId,
     /// The span that wrote it, as its headers say.
-    pub parent: Option<SpanContext>,
+    pub parent: Option<Parent>,
     /// Bytes of its value; `None` is Kafka's null.
     pub body: Option<usize>,
+}
+
+/// What a record's headers say of its trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parent {
+    /// The span. Its state is none: who links to it has no use for that.
+    pub span: SpanContext,
+    /// What its `tracestate` says, if anything: 512 bytes at most, since longer ones are
+    /// dropped. For the spans of the record's deliveries, which share it.
+    pub state: Option<Arc<str>>,
 }
 
 /// A fetch of records that is told of: some are traced, or it is itself.
@@ -102,7 +115,7 @@ impl Sampling {
         offset: u64,
         parent: Option<&[u8]>,
         headers: impl FnOnce() -> H,
-    ) -> Option<(TraceId, Option<SpanContext>)>
+    ) -> Option<(TraceId, Option<Parent>)>
     where
         H: IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
     {
@@ -116,8 +129,13 @@ impl Sampling {
         }
         // Only now is it worth to look for its state.
         let whole = TraceContext::of_headers(headers()).unwrap_or(parent);
-        let parent = remote(&whole);
-        Some((parent.trace_id(), Some(parent)))
+        let state = whole.state();
+        let is_kept = (1..=MAX_STATE).contains(&state.len());
+        let parent = Parent {
+            span: remote(&whole),
+            state: is_kept.then(|| state.into()),
+        };
+        Some((parent.span.trace_id(), Some(parent)))
     }
 }
 
@@ -147,7 +165,7 @@ fn remote(context: &TraceContext) -> SpanContext {
         SpanId::from_bytes(context.span_id()),
         TraceFlags::default().with_sampled(context.is_sampled()),
         true,
-        context.state().parse().unwrap_or(TraceState::NONE),
+        TraceState::NONE,
     )
 }
 
@@ -170,7 +188,7 @@ mod tests {
 
     type Headers<'a> = &'a [(&'a str, Option<&'a [u8]>)];
 
-    fn look(ratio: f64, headers: Headers<'_>) -> Option<(TraceId, Option<SpanContext>)> {
+    fn look(ratio: f64, headers: Headers<'_>) -> Option<(TraceId, Option<Parent>)> {
         let sampling = Sampling::new(Sampler::new(ratio, false), "main")?;
         let parent = headers
             .iter()
@@ -192,7 +210,7 @@ mod tests {
             "for every retry and gateway"
         );
         let (trace, parent) = look(1.0, &[("traceparent", Some(TRACE.as_bytes()))]).unwrap();
-        let parent = parent.unwrap();
+        let parent = parent.unwrap().span;
         assert_eq!(trace.to_string(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(traceparent(&parent), TRACE);
         assert!(parent.is_remote());
@@ -222,8 +240,26 @@ mod tests {
             ("tracestate", Some(b"b=2")),
         ];
         let parent = look(1.0, headers).unwrap().1.unwrap();
-        assert_eq!(traceparent(&parent), TRACE);
-        assert_eq!(parent.trace_state().header(), "a=1,b=2");
+        assert_eq!(traceparent(&parent.span), TRACE);
+        assert_eq!(parent.state.as_deref(), Some("a=1,b=2"));
+    }
+
+    #[test]
+    fn state_is_kept_once_and_only_within_its_bound() {
+        let state = |bytes: usize| {
+            let state = format!("a={0},b={0},c={0}", "x".repeat((bytes - 8) / 3));
+            let headers: Headers<'_> = &[
+                ("traceparent", Some(TRACE.as_bytes())),
+                ("tracestate", Some(state.as_bytes())),
+            ];
+            look(1.0, headers).unwrap().1.unwrap()
+        };
+        let kept = state(512);
+        assert_eq!(kept.state.unwrap().len(), 512);
+        assert_eq!(kept.span.trace_state(), &TraceState::NONE, "for links");
+        let dropped = state(515);
+        assert_eq!(dropped.state, None);
+        assert_eq!(traceparent(&dropped.span), TRACE, "the rest is as it was");
     }
 
     #[test]

@@ -5,17 +5,30 @@
 
 use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
-use opentelemetry::{TraceId, Value};
+use opentelemetry::{
+    KeyValue, TraceId, Value,
+    trace::{Link, SpanContext},
+};
 use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
 
 use super::names;
 
+/// Bytes that the spans of a ring take at most.
+const BYTES: usize = 16 << 20;
+
 /// Finished spans, the oldest first.
 #[derive(Debug)]
 pub struct Ring {
     keep: usize,
-    spans: Mutex<VecDeque<Arc<SpanData>>>,
+    bytes: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    spans: VecDeque<(usize, Arc<SpanData>)>,
+    bytes: usize,
 }
 
 /// Which spans are wanted: those that have all of it.
@@ -32,35 +45,75 @@ pub struct Filter {
 }
 
 impl Ring {
-    /// A ring of `keep` spans.
+    /// A ring of `keep` spans, in 16 MiB at most.
     #[must_use]
     pub fn new(keep: usize) -> Self {
+        Self::within(keep, BYTES)
+    }
+
+    fn within(keep: usize, bytes: usize) -> Self {
         Self {
             keep,
-            spans: Mutex::default(),
+            bytes,
+            held: Mutex::default(),
         }
     }
 
     /// Puts a span in; the oldest makes room.
     pub fn push(&self, span: Arc<SpanData>) {
-        let mut spans = self.spans.lock();
-        while spans.len() >= self.keep {
-            if spans.pop_front().is_none() {
+        let size = size_of_span(&span);
+        let mut held = self.held.lock();
+        while held.spans.len() >= self.keep || held.bytes.saturating_add(size) > self.bytes {
+            let Some((oldest, _)) = held.spans.pop_front() else {
                 return;
-            }
+            };
+            held.bytes = held.bytes.saturating_sub(oldest);
         }
-        spans.push_back(span);
+        held.bytes = held.bytes.saturating_add(size);
+        held.spans.push_back((size, span));
     }
 
     /// The last `limit` spans that are wanted, the oldest first.
     #[must_use]
     pub fn last(&self, limit: usize, filter: &Filter) -> Vec<Arc<SpanData>> {
-        let all: Vec<Arc<SpanData>> = self.spans.lock().iter().cloned().collect();
+        let all: Vec<Arc<SpanData>> = {
+            let held = self.held.lock();
+            held.spans
+                .iter()
+                .map(|(_, span)| Arc::clone(span))
+                .collect()
+        };
         let wanted = all.into_iter().rev().filter(|span| filter.wants(span));
         let mut wanted: Vec<_> = wanted.take(limit).collect();
         wanted.reverse();
         wanted
     }
+}
+
+/// About the bytes of memory that a span takes.
+fn size_of_span(span: &SpanData) -> usize {
+    let attribute = |it: &KeyValue| match &it.value {
+        Value::String(text) => text.as_str().len(),
+        _ => 0,
+    };
+    let attributes: usize = span.attributes.iter().map(attribute).sum();
+    let links = span.links.iter();
+    let states: usize = links.map(|it| size_of_state(&it.span_context)).sum();
+    size_of::<SpanData>()
+        + span.name.len()
+        + span.attributes.capacity() * size_of::<KeyValue>()
+        + attributes
+        + span.links.links.capacity() * size_of::<Link>()
+        + states
+        + size_of_state(&span.span_context)
+}
+
+/// Its members are two texts each.
+fn size_of_state(context: &SpanContext) -> usize {
+    const MEMBER: usize = 2 * (size_of::<String>() + 16);
+    let state = context.trace_state().header();
+    let members = state.split(',').filter(|member| !member.is_empty()).count();
+    state.len() + members * MEMBER
 }
 
 impl Filter {
@@ -96,6 +149,28 @@ mod tests {
 
     fn at(second: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(second)
+    }
+
+    #[test]
+    fn ring_is_bounded_in_bytes_too() {
+        let ring = Arc::new(Ring::within(1000, 64 << 10));
+        let tracer = Tracer::to_ring(&ring, "shop", "group", 1.0);
+        let put = |links| {
+            let other = tracer.begin(Operation::Poll, None, at(0)).unwrap();
+            let mut span = tracer.begin(Operation::Poll, None, at(0)).unwrap();
+            (0..links).for_each(|_| span.link(other.context()));
+            tracer.end(span, at(0));
+        };
+        (0..100).for_each(|_| put(0));
+        let small = ring.last(1000, &Filter::default()).len();
+        assert!((20..100).contains(&small), "{small}");
+        (0..100).for_each(|_| put(128));
+        let large = ring.last(1000, &Filter::default()).len();
+        assert!((1..small / 4).contains(&large), "{large} of {small}");
+        let held = ring.held.lock();
+        let sizes: usize = held.spans.iter().map(|(size, _)| size).sum();
+        assert_eq!(held.bytes, sizes, "what has gone is not counted");
+        assert!(sizes <= 64 << 10, "{sizes}");
     }
 
     #[test]

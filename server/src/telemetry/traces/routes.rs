@@ -1,7 +1,8 @@
 //! `GET /v1/traces`: the last spans as OTLP in JSON.
 //!
-//! Boundary: reads what a query asks for and writes what the ring has; where it listens and
-//! who may ask is the admin listener's affair.
+//! **Boundary**: reads what a query asks for and writes what the ring has; where it listens
+//! and who may ask is the admin listener's affair. **Invariant**: however many ask and
+//! however slowly they read, [`ANSWERS`] are made or held at a time.
 
 use std::{
     sync::Arc,
@@ -16,18 +17,34 @@ use axum::{
     routing::get,
 };
 use opentelemetry::TraceId;
-use opentelemetry_proto::{
-    tonic::trace::v1::TracesData, transform::trace::tonic::group_spans_by_resource_and_scope,
-};
 use opentelemetry_sdk::Resource;
+use tokio::sync::Semaphore;
 
-use super::{Filter, Ring};
+use super::{
+    Filter, Ring,
+    answer::{Answer, body},
+};
 
 /// Spans of one answer where no limit is given.
 const LIMIT: usize = 1000;
 
-/// The highest limit: some tens of megabytes.
+/// The highest limit.
 const MAX_LIMIT: usize = 10_000;
+
+/// Bytes of spans in one answer.
+const MAX_BYTES: usize = 8 << 20;
+
+/// Answers at a time, until they are read.
+const ANSWERS: usize = 2;
+
+/// How long a request waits for its turn.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// How long an answer waits to be read.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// How many spans an answer had no room for.
+const LEFT_OUT: &str = "ackgate-spans-left-out";
 
 /// What answers are made from.
 #[derive(Clone, Debug)]
@@ -35,6 +52,7 @@ struct Source {
     /// `None`: nothing is kept.
     ring: Option<Arc<Ring>>,
     resource: Resource,
+    places: Arc<Semaphore>,
 }
 
 /// What is asked for.
@@ -46,36 +64,45 @@ struct Asked {
 
 /// Serves `/v1/traces` from `ring`, as of `resource`.
 pub fn routes(ring: Option<Arc<Ring>>, resource: Resource) -> Router {
+    let places = Arc::new(Semaphore::new(ANSWERS));
     Router::new()
         .route("/v1/traces", get(traces))
-        .with_state(Source { ring, resource })
+        .with_state(Source {
+            ring,
+            resource,
+            places,
+        })
 }
 
-async fn traces(
-    State(Source { ring, resource }): State<Source>,
-    Query(query): Query<Vec<(String, String)>>,
-) -> Response {
+async fn traces(State(of): State<Source>, Query(query): Query<Vec<(String, String)>>) -> Response {
     let asked = match asked(&query, SystemTime::now()) {
         Ok(asked) => asked,
         Err(why) => return (StatusCode::BAD_REQUEST, why).into_response(),
     };
-    let Some(ring) = ring else {
+    let Some(ring) = of.ring else {
         let why = "no spans are kept: telemetry.traces.keep is 0\n";
         return (StatusCode::NOT_FOUND, why).into_response();
     };
-    // Thousands of spans take their time.
+    let place = tokio::time::timeout(WAIT, of.places.acquire_owned()).await;
+    let Ok(Ok(place)) = place else {
+        let why = format!("{ANSWERS} requests for traces are under way: try again\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    };
+    // Thousands of spans take their time, whether or not somebody still waits for them.
+    let resource = of.resource;
     let written = tokio::task::spawn_blocking(move || {
         let spans = ring.last(asked.limit, &asked.filter);
-        let spans: Vec<_> = spans.iter().map(|span| (**span).clone()).collect();
-        let resource_spans = if spans.is_empty() {
-            Vec::new()
-        } else {
-            group_spans_by_resource_and_scope(spans, &(&resource).into())
-        };
-        serde_json::to_vec(&TracesData { resource_spans })
+        Answer::write(&spans, &resource, MAX_BYTES).map(|answer| (answer, place))
     });
     match written.await {
-        Ok(Ok(json)) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Ok(Ok((Answer { json, left_out }, place))) => {
+            let headers = [
+                (header::CONTENT_TYPE, "application/json".to_owned()),
+                (header::CONTENT_LENGTH, json.len().to_string()),
+            ];
+            let left_out = (left_out > 0).then(|| [(LEFT_OUT, left_out.to_string())]);
+            (headers, left_out, body(json, place, READ_WITHIN)).into_response()
+        }
         Ok(Err(_)) | Err(_) => {
             let why = "the spans could not be written\n";
             (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
@@ -294,5 +321,36 @@ mod tests {
         let (status, body) = get(&routes(None, resource), "/v1/traces").await;
         assert_eq!(status, StatusCode::NOT_FOUND);
         assert!(body.contains("telemetry.traces.keep"), "{body}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_answers_are_held_at_a_time_and_others_are_told_so() {
+        let ring = Arc::new(Ring::new(1000));
+        let tracer = Tracer::to_ring(&ring, "shop", "billing", 1.0);
+        for _ in 0..1000 {
+            let span = tracer.begin(Operation::Poll, Some("orders"), now());
+            tracer.end(span.unwrap(), now());
+        }
+        let router = routes(Some(ring), Resource::builder_empty().build());
+        let ask = || {
+            let request = Request::get("/v1/traces").body(Body::empty()).unwrap();
+            router.clone().oneshot(request)
+        };
+        let mut held = Vec::new();
+        for _ in 0..ANSWERS {
+            held.push(ask().await.unwrap());
+        }
+        assert!(held.iter().all(|answer| answer.status() == StatusCode::OK));
+        let (status, why) = get(&router, "/v1/traces").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(why, "2 requests for traces are under way: try again\n");
+        held.pop();
+        let (status, _) = get(&router, "/v1/traces").await;
+        assert_eq!(status, StatusCode::OK, "its turn comes");
+        held.push(ask().await.unwrap());
+        tokio::time::sleep(READ_WITHIN).await;
+        let (status, _) = get(&router, "/v1/traces").await;
+        assert_eq!(status, StatusCode::OK, "who does not read waits for nobody");
+        assert_eq!(held.len(), ANSWERS);
     }
 }

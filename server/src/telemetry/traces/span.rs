@@ -22,6 +22,8 @@ pub const MAX_LINKS: usize = 128;
 pub struct Span {
     context: SpanContext,
     parent: Option<SpanContext>,
+    /// Its `tracestate`, read when it ends.
+    state: Option<Arc<str>>,
     operation: Operation,
     name: Cow<'static, str>,
     start: SystemTime,
@@ -56,6 +58,7 @@ impl Span {
         let mut span = Self {
             context,
             parent: None,
+            state: None,
             operation,
             name,
             start,
@@ -87,15 +90,12 @@ impl Span {
 
     /// Makes it a child of `parent`, which is of the same trace.
     pub fn set_parent(&mut self, parent: &SpanContext) {
-        let Self { context, .. } = self;
-        *context = SpanContext::new(
-            context.trace_id(),
-            context.span_id(),
-            context.trace_flags(),
-            false,
-            parent.trace_state().clone(),
-        );
         self.parent = Some(parent.clone());
+    }
+
+    /// Says the `tracestate` that it passes on.
+    pub fn set_state(&mut self, state: Option<Arc<str>>) {
+        self.state = state;
     }
 
     /// Says when it really begins.
@@ -137,10 +137,21 @@ impl Span {
             }
         };
         let parent = self.parent.as_ref();
+        let state = self.state.and_then(|state| state.parse().ok());
+        let context = match state {
+            None => self.context,
+            Some(state) => SpanContext::new(
+                self.context.trace_id(),
+                self.context.span_id(),
+                self.context.trace_flags(),
+                false,
+                state,
+            ),
+        };
         SpanData {
             parent_span_id: parent.map_or(SpanId::INVALID, SpanContext::span_id),
             parent_span_is_remote: parent.is_some_and(SpanContext::is_remote),
-            span_context: self.context,
+            span_context: context,
             span_kind: kind(self.operation),
             name: self.name,
             start_time: self.start,

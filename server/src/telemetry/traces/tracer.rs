@@ -20,7 +20,8 @@ use super::{
     span::Span,
 };
 
-/// Traced records and open spans at a time, over all lanes: about 1 KiB each.
+/// Traced records and open deliveries at a time, over all lanes: some KiB each at most, since
+/// what a record says of its trace is bounded and kept once.
 const PLACES: usize = 32 * 1024;
 
 /// Where spans go. One for the gateway.

@@ -319,8 +319,8 @@ fn traced_records_are_found_and_written_as_others_are() {
         panic!("both are traced: {polled:?}")
     };
     let parent = first.parent.as_ref().unwrap();
-    assert_eq!(traceparent(parent).as_bytes(), TRACE);
-    assert_eq!(parent.trace_state().header(), "a=1");
+    assert_eq!(traceparent(&parent.span).as_bytes(), TRACE);
+    assert_eq!(parent.state.as_deref(), Some("a=1"));
     assert_eq!((first.offset, first.body), (1, Some(5)));
     assert_eq!((second.offset, second.body), (2, None));
     assert_eq!((second.trace, &second.parent), (derived, &None));

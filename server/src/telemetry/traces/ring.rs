@@ -92,9 +92,12 @@ impl Ring {
 
 /// About the bytes of memory that a span takes.
 fn size_of_span(span: &SpanData) -> usize {
-    let attribute = |it: &KeyValue| match &it.value {
-        Value::String(text) => text.as_str().len(),
-        _ => 0,
+    let attribute = |it: &KeyValue| {
+        if let Value::String(text) = &it.value {
+            text.as_str().len()
+        } else {
+            0
+        }
     };
     let attributes: usize = span.attributes.iter().map(attribute).sum();
     let links = span.links.iter();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
-use tonic::transport::Uri;
+use tonic::{Code, transport::Uri};
 
 use crate::{
     Addresses, Builder, Error, Lease, LeaseVerdict, Problem, ProblemKind, Subscriber,
@@ -30,6 +30,10 @@ const SUPERSEDED: &str = "SUPERSEDED";
 
 /// Its reason where a call waited on a connection that became too old.
 const CONNECTION_AGED: &str = "CONNECTION_AGED";
+
+/// How often one pull may meet a connection that is just being closed, and the pause then.
+const CANCELLED_CALLS: u32 = 5;
+const BETWEEN_CALLS: Duration = Duration::from_millis(50);
 
 /// Takes records of one subscription by plain calls and answers them: no stream stays
 /// open, and between calls nothing happens. Each record is leased for the ack deadline.
@@ -181,6 +185,7 @@ impl Puller {
     /// What the gateway answers, also to options outside their range.
     pub async fn pull(&mut self) -> Result<Vec<Lease>, Error> {
         let begun = Instant::now();
+        let mut cancelled = 0;
         let answer = loop {
             let had_session = !self.asks.session.is_empty();
             let left = self.wait.saturating_sub(begun.elapsed());
@@ -191,6 +196,16 @@ impl Puller {
                 Err(error)
                     if error.reason() == Some(CONNECTION_AGED)
                         && begun.elapsed() < GATEWAY_TIME.max(self.wait) => {}
+                // The connection was told to go while the call was on its way into it: it has
+                // not left, and the next one finds another connection.
+                Err(Error::Status { code, reason, .. })
+                    if code == Code::Cancelled
+                        && reason.is_empty()
+                        && cancelled < CANCELLED_CALLS =>
+                {
+                    cancelled += 1;
+                    tokio::time::sleep(BETWEEN_CALLS).await;
+                }
                 answer => break answer?,
             }
         };

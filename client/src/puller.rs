@@ -197,11 +197,13 @@ impl Puller {
                     if error.reason() == Some(CONNECTION_AGED)
                         && begun.elapsed() < GATEWAY_TIME.max(self.wait) => {}
                 // The connection was told to go while the call was on its way into it: it has
-                // not left, and the next one finds another connection.
+                // not left, and the next one finds another connection. A call that ran into its
+                // deadline ends so too, and is not made again: that is after this time.
                 Err(Error::Status { code, reason, .. })
                     if code == Code::Cancelled
                         && reason.is_empty()
-                        && cancelled < CANCELLED_CALLS =>
+                        && cancelled < CANCELLED_CALLS
+                        && begun.elapsed() < GATEWAY_TIME.max(self.wait) =>
                 {
                     cancelled += 1;
                     tokio::time::sleep(BETWEEN_CALLS).await;

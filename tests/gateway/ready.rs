@@ -22,6 +22,7 @@ use crate::support::{
 pub(crate) fn cases() -> Vec<Case> {
     cases![
         embedded: pages_are_for_this_machine_alone,
+            connections_that_say_nothing_keep_no_probe_out,
             gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does_not,
             record_without_a_verdict_stalls_its_lane_until_it_has_one,
             open_breaker_is_told_in_the_same_words_everywhere,
@@ -138,6 +139,31 @@ async fn pages_are_for_this_machine_alone(stage: Stage) {
     let mut admin = AdminServiceClient::new(connection(pages.0).await.unwrap());
     let lanes = admin.list_lanes(ListLanesRequest::default()).await.unwrap();
     assert_eq!(lanes.into_inner().lanes, []);
+}
+
+async fn connections_that_say_nothing_keep_no_probe_out(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let (gateway, pages) = Pages::gateway(&stage, &[stage.subscription(&topic)], "").await;
+    gateway.logs("/readyz").await;
+    let mut silent = tokio::task::JoinSet::new();
+    for _ in 0..300 {
+        let address = pages.0;
+        silent.spawn(async move {
+            loop {
+                if let Ok(mut stream) = TcpStream::connect(address).await {
+                    // Until it is closed; then there is another one.
+                    let _closed = stream.read(&mut [0; 1]).await;
+                }
+            }
+        });
+    }
+    gateway.logs("quiet connections make room").await;
+    for _ in 0..30 {
+        assert_eq!(pages.get("/healthz").await.status, 200);
+        let page = pages.get("/readyz").await;
+        assert!(page.body.contains("\"status\""), "{page:?}");
+    }
+    silent.shutdown().await;
 }
 
 async fn gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does_not(stage: Stage) {

@@ -9,13 +9,13 @@
 //! a word where it is told to cut; and it runs in circles when there are no descriptors.
 
 mod guarded;
+mod places;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 use futures::{Stream, StreamExt as _, stream};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -27,7 +27,10 @@ use tonic::{
 };
 use tower::util::MapRequestLayer;
 
-use self::guarded::Guarded;
+use self::{
+    guarded::Guarded,
+    places::{Place, Places},
+};
 use crate::{
     session::Age,
     telemetry::troubles::{self, Trouble},
@@ -57,6 +60,9 @@ pub(super) struct Limits {
     pub(super) grace: Duration,
     /// Connections at one time.
     pub(super) connections: usize,
+    /// Whether, when there are as many, the one that is quiet longest makes room for the
+    /// next one; otherwise that is closed at once.
+    pub(super) make_room: bool,
     /// What that number is called.
     pub(super) bound: &'static str,
 }
@@ -80,7 +86,7 @@ pub(super) async fn run<IO>(
 ) where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let mut places = Places::new(limits.connections, limits.make_room);
     let (ending, cutting) = (CancellationToken::new(), CancellationToken::new());
     let _cut = cutting.clone().drop_guard();
     let tasks = TaskTracker::new();
@@ -95,27 +101,22 @@ pub(super) async fn run<IO>(
             };
             match accepted {
                 None => break,
-                Some(Ok(connection)) => match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => {
-                        let serving = serving.clone();
+                Some(Ok(connection)) => {
+                    let cutting = cutting.child_token();
+                    let mut place = places.take(&cutting);
+                    if place.is_none() {
+                        tell_of_limit(&limits);
+                        place = places.take_over(&cutting).await;
+                    }
+                    if let Some(place) = place {
                         let life = Life {
                             ending: ending.clone(),
-                            cutting: cutting.child_token(),
+                            cutting,
                             place,
                         };
-                        tasks.spawn(life.lead(connection, serving, limits));
+                        tasks.spawn(life.lead(connection, serving.clone(), limits));
                     }
-                    Err(_none) => {
-                        if let Some(count) = troubles::again(Trouble::Connections) {
-                            tracing::warn!(
-                                limit = limits.connections,
-                                detail = limits.bound,
-                                count,
-                                "connections are closed at once: as many are open as may be"
-                            );
-                        }
-                    }
-                },
+                }
                 Some(Err(error)) if is_want(&error) => {
                     if let Some(count) = troubles::again(Trouble::Means) {
                         tracing::error!(%error, count, "no connection can be taken");
@@ -134,6 +135,29 @@ pub(super) async fn run<IO>(
     tasks.wait().await;
 }
 
+/// Says that as many connections are open as may be, and what becomes of them.
+fn tell_of_limit(limits: &Limits) {
+    let Some(count) = troubles::again(Trouble::Connections) else {
+        return;
+    };
+    let (limit, detail) = (limits.connections, limits.bound);
+    if limits.make_room {
+        tracing::warn!(
+            limit,
+            detail,
+            count,
+            "quiet connections make room for others: as many are open as may be"
+        );
+    } else {
+        tracing::warn!(
+            limit,
+            detail,
+            count,
+            "connections are closed at once: as many are open as may be"
+        );
+    }
+}
+
 /// What a connection lives by.
 #[derive(Debug)]
 struct Life {
@@ -141,8 +165,7 @@ struct Life {
     ending: CancellationToken,
     /// Nothing more is read.
     cutting: CancellationToken,
-    #[allow(dead_code, reason = "held for its drop")]
-    place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Life {
@@ -151,7 +174,8 @@ impl Life {
         IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
         let gone = CancellationToken::new();
-        let connection = Guarded::new(connection, self.cutting.clone(), gone.clone());
+        let connection = Guarded::new(connection, self.cutting.clone(), gone.clone())
+            .tells(self.place.moved.clone());
         let (old, aged) = (CancellationToken::new(), CancellationToken::new());
         let lifetime = limits.age.map(spread);
         let age = lifetime.map(|_| Age::new(aged.clone(), limits.grace));

@@ -169,6 +169,7 @@ pub(super) fn serve(
         age: listen.max_connection_age,
         grace,
         connections: listen.max_connections,
+        make_room: false,
         bound: "listen.max_connections",
     };
     let serving = Serving {

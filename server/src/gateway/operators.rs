@@ -19,7 +19,8 @@ use crate::admin::{
 const CALL_WITHIN: Duration = Duration::from_secs(30);
 const CALLS: usize = 16;
 
-/// Connections at one time: tools, probes and collectors.
+/// Connections at one time: tools, probes and collectors. Beyond it the quietest one makes
+/// room, so that none that nobody speaks on keeps a probe out.
 const CONNECTIONS: usize = 256;
 
 /// All headers of a request, in bytes.
@@ -49,6 +50,7 @@ pub(super) fn serve(listener: TcpListener, parts: &Parts, address: SocketAddr) -
         age: None,
         grace: Duration::ZERO,
         connections: CONNECTIONS,
+        make_room: true,
         bound: "the most of the admin address",
     };
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));

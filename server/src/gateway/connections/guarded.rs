@@ -4,6 +4,7 @@
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +16,8 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
+
+use super::places::Moved;
 
 /// Time for a peer to begin to speak. Before that no pings tell whether it is there.
 const SPEAKS_WITHIN: Duration = Duration::from_secs(20);
@@ -34,6 +37,7 @@ struct Silent {
 pub(in crate::gateway) struct Guarded<IO> {
     io: IO,
     silent: Option<Silent>,
+    moved: Option<Arc<Moved>>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     #[allow(dead_code, reason = "held for its drop")]
     gone: DropGuard,
@@ -48,9 +52,23 @@ impl<IO> Guarded<IO> {
                 until: Box::pin(sleep(SPEAKS_WITHIN)),
                 missing: FIRST_WORDS,
             }),
+            moved: None,
             cut: Box::pin(cut.cancelled_owned()),
             gone: gone.drop_guard(),
         }
+    }
+
+    /// Tells `moved` of all that comes in or goes out.
+    pub(super) fn tells(self, moved: Option<Arc<Moved>>) -> Self {
+        Self { moved, ..self }
+    }
+
+    /// What was written.
+    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Some(moved), Poll::Ready(Ok(1..))) = (&self.moved, &written) {
+            moved.now();
+        }
+        written
     }
 }
 
@@ -75,6 +93,9 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         let said = buf.filled().len().saturating_sub(before);
+        if let Some(moved) = self.moved.as_ref().filter(|_| said > 0) {
+            moved.now();
+        }
         if let Some(silent) = &mut self.silent {
             silent.missing = silent.missing.saturating_sub(said);
             if silent.missing == 0 {
@@ -93,7 +114,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.wrote(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -109,7 +131,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.wrote(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,6 +1,9 @@
 //! Connections without a network.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
@@ -13,6 +16,7 @@ const LIMITS: Limits = Limits {
     age: None,
     grace: Duration::from_secs(1),
     connections: 10,
+    make_room: false,
     bound: "the most",
 };
 

@@ -3,7 +3,14 @@
 //! Boundary: every call blocks, for its timeout at most; not for threads of the
 //! runtime. Nothing is changed on the cluster.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::executor::block_on;
 use parking_lot::Mutex;
@@ -37,6 +44,9 @@ pub struct Probe {
     /// The last connection error, which says more than a timeout.
     reason: Arc<Mutex<Option<String>>>,
     timeout: Duration,
+    /// The cluster left a question about settings unanswered: there are brokers that know
+    /// no such question. It is not asked again.
+    is_silent: AtomicBool,
 }
 
 /// What is known about a topic.
@@ -108,6 +118,7 @@ impl Probe {
             config,
             reason,
             timeout,
+            is_silent: AtomicBool::new(false),
         })
     }
 
@@ -183,16 +194,24 @@ impl Probe {
         self.reason.lock().clone()
     }
 
-    /// `None` where the broker does not tell, as when access to it is denied.
+    /// `None` where the broker does not tell, as when access to it is denied. Takes half of
+    /// the timeout at most, so that the other answers are of use without this one.
     fn config(&self, topic: &str) -> Option<ConfigResource> {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return None;
+        }
         let admin: AdminClient<Listener> = self
             .config
             .create_with_context(Listener(Arc::clone(&self.reason)))
             .ok()?;
-        let options = AdminOptions::new().request_timeout(Some(self.timeout));
+        let options = AdminOptions::new().request_timeout(Some(self.timeout / 2));
         let topics = [ResourceSpecifier::Topic(topic)];
         let asked = admin.describe_configs(&topics, &options);
-        block_on(asked).ok()?.into_iter().next()?.ok()
+        let Ok(answer) = block_on(asked) else {
+            self.is_silent.store(true, Ordering::Relaxed);
+            return None;
+        };
+        answer.into_iter().next()?.ok()
     }
 }
 

@@ -3,7 +3,13 @@
 use std::{path::Path, sync::mpsc};
 
 use super::*;
-use crate::broker::{Error, ErrorKind, kafka::Keeping};
+use crate::broker::{
+    Error, ErrorKind,
+    kafka::{
+        Keeping,
+        embedded::{Embedded, Options},
+    },
+};
 
 const TEXT: &str = r#"
 [clusters.main]
@@ -316,4 +322,28 @@ fn properties_of_published_records_producers_that_the_client_library_refuses_are
         "{text}"
     );
     assert!(!text.contains("S3cretMarker"), "{text}");
+}
+
+#[tokio::test]
+async fn cluster_that_never_tells_its_settings_is_checked_without_them() {
+    let topics = ["orders", "bills", "dead"].map(|name| (name.to_owned(), 1));
+    let options = Options {
+        topics: topics.into(),
+        ..Options::default()
+    };
+    let broker = Embedded::start(options).unwrap();
+    let (main, subscription) = TEXT.split_once("[clusters.far]").unwrap();
+    let (_, subscription) = subscription.split_once("[subscriptions.orders]").unwrap();
+    let (orders, _) = subscription.split_once("[subscriptions.events]").unwrap();
+    let main = main.replace("user:S3cretMarker@broker", &broker.bootstrap());
+    let text = format!("{main}[subscriptions.orders]{orders}");
+    let config = config::parse(&text, Path::new("ackgate.toml"), []).unwrap();
+    let findings = probed(&config, Duration::from_secs(6), facts).await;
+    let of = |level| findings.iter().filter(move |it| it.level == level);
+    let warned = of(Level::Warning).any(|it| it.text.contains("min.insync.replicas is not known"));
+    assert!(warned, "{findings:?}");
+    assert!(
+        of(Level::Ok).any(|it| it.text == "topic bills: partitions: 1"),
+        "{findings:?}"
+    );
 }

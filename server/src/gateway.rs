@@ -247,7 +247,7 @@ impl Gateway {
         }
         health.drain();
         gate.close();
-        drain(&registry, &desk, &traces, &shutdown).await;
+        drain(&registry, &desk, &shutdown).await;
         drop(health);
         // Dropped or sent, the receiver resolves either way.
         let _listening = end_connections.send(());
@@ -258,9 +258,12 @@ impl Gateway {
                 server.abort();
             }
         }
-        if let Some(push) = push {
-            push.end().await;
-        }
+        let pushed = async {
+            if let Some(push) = push {
+                push.end().await;
+            }
+        };
+        tokio::join!(traces.shut_down(FLUSHED_WITHIN), pushed);
         tracing::info!("stopped");
         Ok(())
     }
@@ -280,7 +283,7 @@ fn serve_operators(
 }
 
 /// Everything that is out is answered, committed and written, or its time is over.
-async fn drain(registry: &Registry, desk: &Desk, traces: &Traces, shutdown: &Shutdown) {
+async fn drain(registry: &Registry, desk: &Desk, shutdown: &Shutdown) {
     tracing::info!(
         limit_ms = millis(shutdown.drain),
         "stopping: refusing new streams, draining"
@@ -297,7 +300,6 @@ async fn drain(registry: &Registry, desk: &Desk, traces: &Traces, shutdown: &Shu
         close_producers(producers, shutdown.close),
         desk.flush(shutdown.close)
     );
-    traces.shut_down(FLUSHED_WITHIN).await;
 }
 
 /// All drivers drain at the same time and leave their groups.

@@ -58,14 +58,17 @@ impl Names {
             return false;
         };
         let host = authority.host();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        match bare.parse::<IpAddr>() {
+        if authority.as_str().contains('@') {
+            return false;
+        }
+        let bracketed = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        match bracketed.unwrap_or(host).parse::<IpAddr>() {
             Ok(address) => {
                 let address = address.to_canonical();
                 address.is_loopback() || address == self.own.to_canonical()
             }
             Err(_) => {
-                let host = host.trim_end_matches('.').to_ascii_lowercase();
+                let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
                 host == "localhost" || host.ends_with(".localhost")
             }
         }
@@ -81,11 +84,14 @@ impl Names {
                  127.0.0.1.\n",
             );
         }
-        let foreign = match headers.get(header::ORIGIN) {
-            Some(origin) => !origin
-                .to_str()
-                .is_ok_and(|origin| is_own(origin, uri, headers)),
-            None => is_foreign(headers),
+        let mut origins = headers.get_all(header::ORIGIN).iter().peekable();
+        let foreign = if origins.peek().is_some() {
+            !origins.all(|origin| {
+                let origin = origin.to_str();
+                origin.is_ok_and(|origin| is_own(origin, uri, headers))
+            })
+        } else {
+            is_foreign(headers)
         };
         foreign.then_some("This address answers no pages of other origins.\n")
     }
@@ -103,9 +109,11 @@ fn is_own(origin: &str, uri: &Uri, headers: &HeaderMap) -> bool {
 /// Whether a page elsewhere asks for something to use in itself. A link that somebody
 /// follows is let through: its page does not see what comes.
 fn is_foreign(headers: &HeaderMap) -> bool {
-    let says = |name| headers.get(name).map(HeaderValue::as_bytes);
-    let elsewhere = says(FETCH_SITE).is_some_and(|site| site != b"same-origin" && site != b"none");
-    elsewhere && says(FETCH_MODE) != Some(b"navigate")
+    let says = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let elsewhere = says(FETCH_SITE).any(|site| site != b"same-origin" && site != b"none");
+    let mut modes = says(FETCH_MODE).peekable();
+    let follows = modes.peek().is_some() && modes.all(|mode| mode == b"navigate");
+    elsewhere && !follows
 }
 
 /// Passes what may pass, and tells browsers what not to do with the answer.
@@ -154,6 +162,10 @@ mod tests {
             "192.0.2.1:7655",
             "",
             "a b",
+            "[::1]evil.example",
+            "user@localhost",
+            "localhost..",
+            "127.0.0.1]",
         ] {
             assert!(!answered(&[("host", bad)]), "{bad:?}");
         }

@@ -380,5 +380,5 @@ async fn sampled_flag_of_a_record_traces_nothing_where_nothing_is_sampled() {
         .iter()
         .map(|span| span.name.to_string())
         .collect();
-    assert_eq!(names, ["rebalance"]);
+    assert!(names.is_empty(), "{names:?}");
 }

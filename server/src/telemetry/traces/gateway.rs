@@ -131,8 +131,8 @@ impl Traces {
                 .as_ref()
                 .map(|export| export.shutdown_with_timeout(limit))
         });
-        // The SDK keeps to the limit by itself; this is for when it does not.
-        match tokio::time::timeout(limit * 2, shutting).await {
+        // The SDK keeps to the limit by itself as a rule.
+        match tokio::time::timeout(limit, shutting).await {
             Ok(Ok(Some(Ok(())) | None)) => {}
             Ok(Ok(Some(Err(error)))) => {
                 tracing::warn!(%error, "the last spans may not have reached the collector");

@@ -74,7 +74,11 @@ impl Tracer {
         Self(None)
     }
 
+    /// Of a subscription; off where no record can be traced.
     pub(super) fn new(out: &Arc<Out>, sampler: Sampler, of: [(&'static str, &str); 3]) -> Self {
+        if !sampler.is_on() {
+            return Self::off();
+        }
         let system = KeyValue::new(names::SYSTEM, names::KAFKA);
         let own = of.map(|(key, value)| KeyValue::new(key, value.to_owned()));
         Self(Some(Arc::new(Inner {

@@ -83,6 +83,11 @@ impl Traces {
         self.records.is_empty()
     }
 
+    /// Whether the record at `offset` is traced already.
+    pub(super) fn knows(&self, offset: u64) -> bool {
+        self.records.contains_key(&offset)
+    }
+
     /// Takes records that a fetch has brought, again perhaps.
     pub(super) fn fetched(&mut self, tracer: &Tracer, of: Vec<RecordTrace>, poll: &SpanContext) {
         for trace in of {

@@ -10,6 +10,7 @@ use super::*;
 mod anew;
 mod chosen;
 mod ends;
+mod shape;
 
 use crate::telemetry::traces::{Filter as Wanted, Ring, Sampler, Sampling, Tracer};
 

@@ -6,6 +6,8 @@
 
 mod end;
 mod lane;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -216,6 +218,12 @@ impl Driver {
 
     /// A commit was answered.
     pub(super) fn trace_committed(&mut self, commit: &Commit, result: &Result<(), broker::Error>) {
+        if result.is_ok()
+            && self.parts.tracer.is_on()
+            && let Some(entry) = self.lanes.get_mut(commit.generation)
+        {
+            entry.traces.committed(commit.position);
+        }
         self.trace_answered(Asked::Commit(commit.generation, commit.serial), result);
     }
 

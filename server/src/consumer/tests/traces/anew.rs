@@ -121,6 +121,11 @@ async fn dead_letter_that_is_stored_with_its_commit_is_told_once_for_each_try() 
     }
     assert!(is_good(stored));
     assert_eq!(said(&traced.broker), producer());
+    // The commit that stored it links to the delivery, and no other that succeeded does.
+    let commits = traced.spans("commit");
+    let of = process.span_context.span_id();
+    let linked = commits.iter().filter(|it| links(it).contains(&of));
+    assert_eq!(linked.filter(|it| is_good(it)).count(), 1);
     // Nothing is told again once the record is settled.
     tokio::time::sleep(LONG).await;
     assert_eq!(traced.spans("send").len(), sends.len());

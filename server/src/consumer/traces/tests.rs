@@ -162,6 +162,22 @@ fn delivery_that_never_left_is_replaced_by_the_next_to_the_same_subscriber() {
 }
 
 #[test]
+fn first_delivery_is_the_parent_of_others_that_end_before_it() {
+    let mut told = Told::of(1);
+    for number in [1, 2] {
+        told.hand_out(one(0), number, true);
+        told.send(one(0), number);
+    }
+    for number in [2, 1] {
+        told.end(one(0), number, true);
+    }
+    let spans = told.spans();
+    let first = spans[1].span_context.span_id();
+    assert_eq!(spans[0].parent_span_id, first);
+    assert_eq!(spans[1].parent_span_id, SpanId::INVALID);
+}
+
+#[test]
 fn few_subscribers_last_spans_of_a_broadcast_are_remembered() {
     let mut told = Told::of(1);
     let many = u64::try_from(MAX_LAST).unwrap() + 1;
@@ -190,6 +206,9 @@ fn links_of_a_commit_and_what_kafka_was_asked_for_are_bounded() {
     told.traces.settled(&told.tracer, all);
     let links = told.traces.committing(Position::new(count));
     assert_eq!(links.len(), MAX_LINKS);
+    told.traces.committed(Position::new(count - 1));
+    let links = told.traces.committing(Position::new(count));
+    assert_eq!(links, [], "no more are kept");
 
     let mut spans = Spans::new(&told.tracer);
     let generation = ackgate_lane::Generation(1);

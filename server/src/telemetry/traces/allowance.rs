@@ -129,6 +129,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_saved_up_is_bounded() {
+        let mut allowance = Allowance::new(0.001).unwrap();
+        for fetch in 0..1000 {
+            allowance.came(10_000);
+            allowance.tick(at(fetch * 1000));
+        }
+        // A burst, and what the last fetch earned.
+        assert_eq!(take(&mut allowance, 100_000), 1000 + 40);
+    }
+
+    #[test]
     fn clock_that_goes_back_earns_nothing_and_one_that_leaps_no_more_than_a_burst() {
         let mut allowance = Allowance::new(0.0001).unwrap();
         allowance.tick(at(10_000));

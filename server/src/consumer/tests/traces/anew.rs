@@ -142,4 +142,15 @@ async fn dead_letter_in_a_transaction_says_its_own_span_where_its_record_says_no
     let own = &send.span_context;
     let expected = format!("00-{}-{}-01", own.trace_id(), own.span_id());
     assert_eq!(said(&traced.broker), expected);
+
+    // The next commit links to what it passes itself, not to that delivery again.
+    traced.broker.append(0, [1]);
+    peer.records(1).await;
+    peer.settle(lane, 1, 1, Verdict::Acked).await;
+    traced.committed(2).await;
+    let process = traced.until("process", 2).await;
+    let of = |commit: &Arc<SpanData>| has(commit, "ackgate.position").unwrap() == "2";
+    let commits = traced.spans("commit");
+    let commit = commits.iter().find(|commit| of(commit)).unwrap();
+    assert_eq!(links(commit), [process[1].span_context.span_id()]);
 }

@@ -58,7 +58,9 @@ impl Names {
             return false;
         };
         let host = authority.host();
-        if authority.as_str().contains('@') {
+        // The parser lets a user stand before the host and more behind an address in brackets.
+        let port = authority.as_str().strip_prefix(host);
+        if !port.is_some_and(is_port) {
             return false;
         }
         let bracketed = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
@@ -95,6 +97,12 @@ impl Names {
         };
         foreign.then_some("This address answers no pages of other origins.\n")
     }
+}
+
+/// What may stand behind a host: nothing, or a port.
+fn is_port(text: &str) -> bool {
+    let port = text.strip_prefix(':');
+    text.is_empty() || port.is_some_and(|port| port.bytes().all(|it| it.is_ascii_digit()))
 }
 
 /// Whether a page was loaded from where it asks.

@@ -35,6 +35,7 @@ pub(super) fn lane(subscription: &str, shown: &ShownLane) -> v1::Lane {
         hold_detail: detail,
         held_since: since.map(timestamp),
         waits_for,
+        behind: lane.behind,
     }
 }
 
@@ -62,7 +63,8 @@ fn hold(why: Option<&Reason>) -> (v1::LaneHold, String) {
         | ReasonKind::Lease
         | ReasonKind::WindowFull
         | ReasonKind::MinAge
-        | ReasonKind::Memory => return (v1::LaneHold::Unspecified, why.text.clone()),
+        | ReasonKind::Memory
+        | ReasonKind::BehindKey => return (v1::LaneHold::Unspecified, why.text.clone()),
     };
     (hold, why.text.clone())
 }

@@ -85,6 +85,28 @@ fn timestamp(ms: i64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::consumer::Weight;
+
+    #[test]
+    fn what_waits_holds_not_and_what_holds_has_its_own_word() {
+        for kind in ReasonKind::ALL {
+            let why = Reason {
+                kind,
+                offset: None,
+                since_ms: None,
+                text: "why".to_owned(),
+            };
+            let (said, words) = hold(Some(&why));
+            let expected = match kind.code() {
+                "unanswered" | "undelivered" => "LANE_HOLD_STALLED".to_owned(),
+                "group-fenced" => "LANE_HOLD_GROUP_SILENT".to_owned(),
+                _ if kind.weight() == Weight::Waits => "LANE_HOLD_UNSPECIFIED".to_owned(),
+                code => format!("LANE_HOLD_{}", code.replace('-', "_").to_uppercase()),
+            };
+            assert_eq!(said.as_str_name(), expected);
+            assert_eq!(words, "why");
+        }
+    }
 
     #[test]
     fn times_keep_their_milliseconds() {

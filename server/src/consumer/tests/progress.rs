@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn why(handle: &Handle) -> Option<Reason> {
+pub(super) async fn why(handle: &Handle) -> Option<Reason> {
     let shown = handle.show().await.expect("it runs");
     let lane = shown.lanes.into_iter().next().expect("an assigned lane");
     lane.why
@@ -12,7 +12,7 @@ async fn kind(handle: &Handle) -> Option<ReasonKind> {
     why(handle).await.map(|why| why.kind)
 }
 
-async fn becomes(handle: &Handle, expected: Option<ReasonKind>) {
+pub(super) async fn becomes(handle: &Handle, expected: Option<ReasonKind>) {
     let end = Instant::now() + LONG;
     loop {
         let now = kind(handle).await;

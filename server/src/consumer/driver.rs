@@ -124,6 +124,7 @@ pub fn spawn(parts: Parts) -> Handle {
     let subscription = Arc::clone(&parts.subscription);
     let tally = Tally::of(&subscription.name);
     let fence = Fence::new(Time::default(), parts.connect.session());
+    let spans = Spans::new(&parts.tracer);
     let driver = Driver {
         parts,
         inputs,
@@ -147,7 +148,7 @@ pub fn spawn(parts: Parts) -> Handle {
         fence,
         prefetch: 0,
         tally,
-        spans: Spans::default(),
+        spans,
         meter: Meter::default(),
         client: None,
         last: Arc::clone(&last),

@@ -106,8 +106,9 @@ impl Driver {
         entry.watched.read_to(now, end);
         let (records, bytes) = (chunk.records.len() as u64, chunk.bytes.len() as u64);
         self.meter.fetched.note(records, bytes);
+        self.spans.came(chunk.records.len());
         if let Some(polled) = chunk.polled.take() {
-            self.trace_fetched(&chunk, *polled);
+            self.trace_fetched(now, &chunk, *polled);
         }
         self.take_in(now, chunk);
     }

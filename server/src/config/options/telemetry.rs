@@ -17,7 +17,8 @@ options! {
     TRACES_SAMPLE = "telemetry.traces.sample", Kind::Float { min: 0.0, max: 1.0 },
         Need::Default("0.001"),
         "The part of all traces that is recorded, by the record's trace id: the producer's if its header \
-         `traceparent` has one, else one that follows from its place in Kafka. 0 records none.";
+         `traceparent` has one, else one that follows from its place in Kafka. Of producers' traces no more \
+         than four times this part of the records is recorded, and 100 a second. 0 records none.";
     TRACES_TRUST_PARENT = "telemetry.traces.trust_parent", Kind::Flag, Need::Default("false"),
         "Whether the sampled flag in a record's `traceparent` decides in place of that. Whoever writes \
          to the topics decides then how much is traced.";

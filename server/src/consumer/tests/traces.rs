@@ -7,7 +7,10 @@ use ackgate_lane::Sharing;
 
 use super::*;
 
+mod anew;
+mod chosen;
 mod ends;
+mod shape;
 
 use crate::telemetry::traces::{Filter as Wanted, Ring, Sampler, Sampling, Tracer};
 
@@ -29,7 +32,7 @@ impl Traced {
     fn begin(broker: Memory, ratio: f64, subscription: Subscription) -> Self {
         let sampler = Sampler::new(ratio, false);
         broker.with(|state| state.sampling = Sampling::new(sampler, "test"));
-        let ring = Arc::new(Ring::new(1000));
+        let ring = Arc::new(Ring::new(10_000));
         let tracer = Tracer::to_ring(&ring, &subscription.name, &subscription.group, ratio);
         let handle = spawn(Parts {
             subscription: Arc::new(subscription),
@@ -58,7 +61,7 @@ impl Traced {
     }
 
     fn spans(&self, name: &str) -> Vec<Arc<SpanData>> {
-        let mut spans = self.ring.last(1000, &Wanted::default());
+        let mut spans = self.ring.last(10_000, &Wanted::default());
         spans.retain(|span| span.name.starts_with(name));
         spans
     }

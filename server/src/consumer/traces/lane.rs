@@ -21,7 +21,7 @@ use crate::{
 
 /// Subscribers of a broadcast whose last span of a record is remembered, for the link from
 /// the next one.
-const MAX_LAST: usize = 16;
+pub(super) const MAX_LAST: usize = 16;
 
 /// The traced records of a lane.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ pub(in crate::consumer) struct Traces {
     /// The last spans of settled records whose position is not committed yet, for the links
     /// of that commit.
     settled: Vec<(u64, SpanContext)>,
+    /// What has been committed. Exactly once, records below it may be settled after that.
+    committed: u64,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,11 @@ impl Traces {
     /// Whether no record of the lane is traced: then there is nothing to tell.
     pub(in crate::consumer) fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Whether the record at `offset` is traced already.
+    pub(super) fn knows(&self, offset: u64) -> bool {
+        self.records.contains_key(&offset)
     }
 
     /// Takes records that a fetch has brought, again perhaps.
@@ -209,6 +216,7 @@ impl Traces {
             let last = traced.last.last().map(|(_, last)| last.clone());
             let last = traced.end_all(tracer).or(last);
             if let Some(last) = last
+                && offset >= self.committed
                 && self.settled.len() < MAX_LINKS
             {
                 self.settled.push((offset, last));
@@ -224,16 +232,20 @@ impl Traces {
     }
 
     /// The spans that a commit of this position makes durable.
-    pub(super) fn committing(&mut self, position: Position) -> Vec<SpanContext> {
-        let mut links = Vec::new();
-        self.settled.retain(|(offset, span)| {
-            let is_below = *offset < position.get();
-            if is_below {
-                links.push(span.clone());
-            }
-            !is_below
-        });
-        links
+    pub(super) fn committing(&self, position: Position) -> Vec<SpanContext> {
+        let below = |(offset, _): &&(u64, SpanContext)| *offset < position.get();
+        let settled = self.settled.iter().filter(below).map(|(_, last)| last);
+        // Exactly once, records are settled by the commit that their dead letters go with.
+        let going = self.records.range(..position.get()).map(|(_, it)| it);
+        let going = going.filter(|traced| traced.letter.is_some());
+        let going = going.filter_map(|traced| Some(&traced.last.last()?.1));
+        settled.chain(going).take(MAX_LINKS).cloned().collect()
+    }
+
+    /// A commit of this position has succeeded: nothing links to what it passed again.
+    pub(super) fn committed(&mut self, position: Position) {
+        self.committed = self.committed.max(position.get());
+        self.settled.retain(|(offset, _)| *offset >= position.get());
     }
 
     /// A dead letter of the record at `offset` is written from now on to `topic`. Returns

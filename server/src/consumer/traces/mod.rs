@@ -6,11 +6,13 @@
 
 mod end;
 mod lane;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
 use ackgate_lane::{
-    Generation, Offset, OffsetRange, Position, Ready, Return, Standing, Subscriber,
+    Generation, Offset, OffsetRange, Position, Ready, Return, Standing, Subscriber, Time,
 };
 use ackgate_proto::v1;
 use opentelemetry::trace::SpanContext;
@@ -24,10 +26,14 @@ use super::{
     dead_letter::{GivenUp, cause_name},
     driver::Driver,
     lanes::Entry,
+    tell::tell,
 };
 use crate::{
     broker::{self, Chunk, Commit, ErrorKind, Placed},
-    telemetry::traces::{Operation, Polled, Span, Tracer, names},
+    telemetry::{
+        episode::Episode,
+        traces::{Allowance, Operation, Polled, Span, Tracer, names},
+    },
 };
 
 /// Commits and seeks that are told of and have no answer yet; one for each lane as a rule.
@@ -40,15 +46,36 @@ enum Asked {
     Seek(Generation, u64),
 }
 
-/// Spans of a driver that belong to no record.
-#[derive(Debug, Default)]
+/// Spans of a driver that belong to no record, and what its records may have.
+#[derive(Debug)]
 pub(super) struct Spans {
     asked: BTreeMap<Asked, Span>,
     /// Lanes are about to go.
     revoking: Option<Span>,
+    /// Holds back records whose producers chose their traces' ids.
+    allowance: Option<Allowance>,
+    /// Records that were held back.
+    held_back: Episode<Time>,
 }
 
 impl Spans {
+    /// None yet, of a subscription with that tracer.
+    pub(super) fn new(tracer: &Tracer) -> Self {
+        Self {
+            asked: BTreeMap::new(),
+            revoking: None,
+            allowance: tracer.allowance(),
+            held_back: Episode::default(),
+        }
+    }
+
+    /// So many records have come.
+    pub(super) fn came(&mut self, records: usize) {
+        if let Some(allowance) = &mut self.allowance {
+            allowance.came(records);
+        }
+    }
+
     fn ask(&mut self, what: Asked, span: Span) {
         // What is never answered makes room.
         if self.asked.len() >= MAX_ASKED {
@@ -60,8 +87,14 @@ impl Spans {
 
 impl Driver {
     /// A fetch that is told of.
-    pub(super) fn trace_fetched(&mut self, chunk: &Chunk, polled: Polled) {
+    pub(super) fn trace_fetched(&mut self, now: Time, chunk: &Chunk, mut polled: Polled) {
+        let count = polled.traces.len();
+        self.hold_back(now, chunk, &mut polled);
         let tracer = &self.parts.tracer;
+        let was_told_for_them = count > 0 && polled.traces.is_empty();
+        if was_told_for_them && !tracer.takes_one() {
+            return;
+        }
         let Some(entry) = self.lanes.get_mut(chunk.generation) else {
             return;
         };
@@ -79,6 +112,32 @@ impl Driver {
         parents.for_each(|parent| span.link(&parent.span));
         entry.traces.fetched(tracer, polled.traces, span.context());
         tracer.end(span, polled.ended);
+    }
+
+    /// Leaves out what is beyond the allowance of records that say a trace of their own.
+    fn hold_back(&mut self, now: Time, chunk: &Chunk, polled: &mut Polled) {
+        let Some(entry) = self.lanes.get_mut(chunk.generation) else {
+            return;
+        };
+        let Some(allowance) = &mut self.spans.allowance else {
+            return;
+        };
+        allowance.tick(polled.ended);
+        polled.traces.retain(|trace| {
+            let is_free = trace.parent.is_none() || entry.traces.knows(trace.offset);
+            if is_free || allowance.take() {
+                return true;
+            }
+            if let Some(count) = self.spans.held_back.again(now) {
+                tell!(warn, self, entry;
+                    offset = trace.offset,
+                    count,
+                    "more records bring a sampled trace than the ratio makes likely: some are \
+                     not traced"
+                );
+            }
+            false
+        });
     }
 
     /// Deliveries came back without a verdict.
@@ -159,6 +218,12 @@ impl Driver {
 
     /// A commit was answered.
     pub(super) fn trace_committed(&mut self, commit: &Commit, result: &Result<(), broker::Error>) {
+        if result.is_ok()
+            && self.parts.tracer.is_on()
+            && let Some(entry) = self.lanes.get_mut(commit.generation)
+        {
+            entry.traces.committed(commit.position);
+        }
         self.trace_answered(Asked::Commit(commit.generation, commit.serial), result);
     }
 

@@ -7,12 +7,14 @@
 //! ```
 //!
 //! One trace per record: its producer's if its header `traceparent` says one, else one that
-//! follows from its place in Kafka. A record is traced or not for good ([`Sampler`]).
+//! follows from its place in Kafka. A record is traced or not for good ([`Sampler`]); but for
+//! ids that producers choose there are places for only so many ([`Allowance`]).
 //!
 //! **Boundary**: a subscription's driver tells what happens and when; nothing here knows of
 //! lanes or sessions. **Invariant**: a record that is not traced costs its fetch one look at
 //! its headers' names, and nothing after that.
 
+mod allowance;
 mod answer;
 mod export;
 mod gateway;
@@ -25,6 +27,7 @@ mod span;
 mod tracer;
 
 pub use self::{
+    allowance::Allowance,
     export::{Collector, Spans, export},
     gateway::Traces,
     names::Operation,

@@ -6,6 +6,8 @@
 
 use opentelemetry::{TraceId, trace::SpanContext};
 
+use super::Allowance;
+
 /// Bits of a trace id that decide: those that the SDKs of Rust, Go and Python look at, so
 /// that at one ratio a producer and the gateway record the same traces.
 const BITS: u32 = 63;
@@ -41,6 +43,16 @@ impl Sampler {
     #[must_use]
     pub const fn is_on(self) -> bool {
         self.trusts_parents || self.below > 0
+    }
+
+    /// What holds back records whose producers chose their traces' ids. `None`: nothing does,
+    /// since that choice is trusted, or since there is nothing to be gained by it.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "to 53 bits is good enough")]
+    pub fn allowance(self) -> Option<Allowance> {
+        let all = (1_u64 << BITS) as f64;
+        let ratio = self.below as f64 / all;
+        (!self.trusts_parents).then(|| Allowance::new(ratio))?
     }
 
     /// Whether a trace that begins here is recorded: the lower numbers are.
@@ -95,6 +107,15 @@ mod tests {
             (0..10_000_u64).filter(|n| part.takes(id(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
         let taken = taken.count();
         assert!((900..1100).contains(&taken), "{taken} of 10000");
+    }
+
+    #[test]
+    fn chosen_ids_are_held_back_unless_parents_are_trusted() {
+        let allowance = Sampler::new(0.001, false).allowance();
+        assert_eq!(allowance, Allowance::new(0.001));
+        assert!(allowance.is_some());
+        assert_eq!(Sampler::new(0.001, true).allowance(), None);
+        assert_eq!(Sampler::new(1.0, false).allowance(), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use opentelemetry::{InstrumentationScope, KeyValue, TraceId};
 use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanProcessor as _};
 
 use super::{
-    Ring, Sampler,
+    Allowance, Ring, Sampler,
     names::{self, Operation},
     span::Span,
 };
@@ -111,6 +111,12 @@ impl Tracer {
     pub fn takes_one(&self) -> bool {
         let inner = self.0.as_ref();
         inner.is_some_and(|inner| inner.sampler.takes(TraceId::from(fastrand::u128(..))))
+    }
+
+    /// What holds back records whose producers chose their traces' ids, if anything does.
+    #[must_use]
+    pub fn allowance(&self) -> Option<Allowance> {
+        self.0.as_ref()?.sampler.allowance()
     }
 
     /// Room for one more; `None` if there is none, and it goes untraced.

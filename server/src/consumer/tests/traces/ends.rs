@@ -94,6 +94,7 @@ async fn commit_that_fails_and_a_dead_letter_that_does_are_errors() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     traced.broker.with(|state| state.letters_fail = false);
+    // The record is settled only now: until its commit succeeds each try links to it.
     while traced.spans("commit").is_empty() {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -101,4 +102,19 @@ async fn commit_that_fails_and_a_dead_letter_that_does_are_errors() {
     let failed = |name: &str| traced.spans(name)[0].status.clone();
     assert!(matches!(failed("send"), Status::Error { .. }));
     assert!(matches!(failed("commit"), Status::Error { .. }));
+    traced.broker.with(|state| state.commits_fail = false);
+    traced.committed(1).await;
+    let is_good = |span: &&Arc<SpanData>| span.status == Status::Unset;
+    while !traced.spans("commit").iter().any(|span| is_good(&span)) {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let commits = traced.spans("commit");
+    let good = commits.iter().find(is_good).unwrap();
+    let process = traced.spans("process");
+    assert_eq!(
+        links(good).last(),
+        Some(&process[0].span_context.span_id()),
+        "a commit that failed took no link away"
+    );
 }

@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use futures::future::OptionFuture;
 use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
@@ -258,11 +259,7 @@ impl Gateway {
                 server.abort();
             }
         }
-        let pushed = async {
-            if let Some(push) = push {
-                push.end().await;
-            }
-        };
+        let pushed = OptionFuture::from(push.map(Push::end));
         tokio::join!(traces.shut_down(FLUSHED_WITHIN), pushed);
         tracing::info!("stopped");
         Ok(())

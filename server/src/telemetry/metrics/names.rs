@@ -145,7 +145,7 @@ metrics! {
     EXPORTS = "ackgate_otlp_exports_total", Counter, None, &["outcome"],
         "Exports of metrics over OTLP";
     SPANS = "ackgate_otlp_spans_total", Counter, None, &["outcome"],
-        "Spans that were sent over OTLP, and those that were lost since the receiver did not take them";
+        "Spans that were sent over OTLP, and those that were lost: the receiver did not take them, or too many waited for it";
 
     JOINED = "ackgate_subscription_joined", Gauge, None, S,
         "1 while the subscription is in its consumer group, else 0; of ad hoc ones how many are";

@@ -152,6 +152,7 @@ impl Gateway {
             registry: registry.clone(),
             desk: desk.clone(),
             gate: gate.clone(),
+            health: health.view(),
             started: SystemTime::now(),
             max_lanes: config.telemetry.max_lanes,
             exports: Arc::default(),

@@ -5,7 +5,29 @@ use std::error::Error;
 /// Characters of it.
 const LONGEST: usize = 300;
 
-/// `error`, and what has caused it, each thing said once; a printable part of it.
+/// What to do about certificates, by what rustls calls their faults.
+const ADVICE: &[(&str, &str)] = &[
+    (
+        "UnknownIssuer",
+        "telemetry.otlp.ca_file must have the authority that signed the receiver's certificate \
+         (without it: those of the system)",
+    ),
+    (
+        "not valid for name",
+        "telemetry.otlp.endpoint must have a name that the receiver's certificate is for",
+    ),
+    (
+        "certificate expired",
+        "the receiver needs a new certificate, or this machine's clock is wrong",
+    ),
+    (
+        "InvalidContentType",
+        "the receiver does not speak TLS: telemetry.otlp.endpoint may begin with http://",
+    ),
+];
+
+/// `error`, and what has caused it, each thing said once; a printable part of it, and what to
+/// do where that is known.
 pub(super) fn cause(error: &dyn Error) -> String {
     let mut parts = vec![error.to_string()];
     let mut source = error.source();
@@ -21,7 +43,13 @@ pub(super) fn cause(error: &dyn Error) -> String {
     }
     let told = parts.join(": ");
     let printable = told.chars().filter(|it| !it.is_control());
-    printable.take(LONGEST).collect()
+    let mut line: String = printable.take(LONGEST).collect();
+    let advice = ADVICE.iter().find(|(fault, _)| told.contains(fault));
+    if let Some((_, advice)) = advice {
+        line.push_str("; ");
+        line.push_str(advice);
+    }
+    line
 }
 
 #[cfg(test)]
@@ -65,6 +93,24 @@ mod tests {
         );
         let whole = chain(&["tcp connect error", "tcp connect error: refused", "refused"]);
         assert_eq!(cause(&whole), "tcp connect error: refused");
+    }
+
+    #[test]
+    fn certificate_that_is_not_trusted_is_told_with_what_to_do() {
+        let error = chain(&[
+            "client error (Connect)",
+            "invalid peer certificate: UnknownIssuer",
+        ]);
+        let told = cause(&error);
+        assert!(
+            told.starts_with("client error (Connect): invalid peer"),
+            "{told}"
+        );
+        assert!(
+            told.contains("; telemetry.otlp.ca_file must have"),
+            "{told}"
+        );
+        assert_eq!(cause(&chain(&["refused"])), "refused", "nothing to advise");
     }
 
     #[test]

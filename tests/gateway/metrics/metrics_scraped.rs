@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases![
         both: scrape_tells_what_became_of_each_record_and_a_lane_that_goes_takes_its_series_along;
         embedded: sessions_and_published_records_are_counted,
+            cluster_that_goes_away_is_told_while_nobody_subscribes,
             both_text_formats_are_served_to_whoever_asks_for_them;
         kafka: markers_at_the_end_of_a_log_are_no_lag;
     ]
@@ -170,6 +171,18 @@ async fn sessions_and_published_records_are_counted(stage: Stage) {
     };
     client.settle(settle).await.expect("it is answered");
     becomes(admin, "ackgate_sessions", pulls, |count| count == Some(0.0)).await;
+}
+
+async fn cluster_that_goes_away_is_told_while_nobody_subscribes(stage: Stage) {
+    let topic = stage.topic("orders", 1).await;
+    let (_gateway, admin) = gateway(&stage, &[stage.subscription(&topic)], "").await;
+    let (name, main) = ("ackgate_cluster_reachable", &[("cluster", "main")]);
+    for (reachable, told) in [(true, 1.0), (false, 0.0), (true, 1.0)] {
+        stage.broker.faults().set_reachable(reachable).unwrap();
+        let scrape = becomes(admin, name, main, |value| value == Some(told)).await;
+        let joined = scrape.value("ackgate_subscription_joined", main);
+        assert_eq!(joined, Some(0.0), "only the gateway itself can know");
+    }
 }
 
 async fn both_text_formats_are_served_to_whoever_asks_for_them(stage: Stage) {

@@ -1,6 +1,7 @@
 //! Metrics as whoever scrapes sees them, and as a receiver of OTLP gets them.
 
 mod metrics_otlp;
+mod metrics_otlp_tls;
 mod metrics_scraped;
 mod metrics_series;
 mod receiver;
@@ -15,6 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
         metrics_scraped::cases(),
         metrics_series::cases(),
         metrics_otlp::cases(),
+        metrics_otlp_tls::cases(),
     ];
     cases.into_iter().flatten().collect()
 }

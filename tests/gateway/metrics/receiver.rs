@@ -1,24 +1,53 @@
-//! A receiver of OTLP metrics: what a collector would get.
+//! A receiver of OTLP: what a collector would get.
 
 use std::{
+    fs,
     net::SocketAddr,
     sync::{Arc, Mutex},
 };
 
 use opentelemetry_proto::tonic::{
-    collector::metrics::v1::{
-        ExportMetricsServiceRequest, ExportMetricsServiceResponse,
-        metrics_service_server::{MetricsService, MetricsServiceServer},
+    collector::{
+        metrics::v1::{
+            ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+            metrics_service_server::{MetricsService, MetricsServiceServer},
+        },
+        trace::v1::{
+            ExportTraceServiceRequest, ExportTraceServiceResponse,
+            trace_service_server::{TraceService, TraceServiceServer},
+        },
     },
     common::v1::{KeyValue, any_value},
     metrics::v1::Metric,
 };
-use tonic::{Request, Response, Status, metadata::MetadataMap, transport::Server};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{
+    Request, Response, Status,
+    metadata::MetadataMap,
+    transport::{self, Server, ServerTlsConfig},
+};
+
+use crate::support::Identity;
 
 /// What has come so far. Clones are one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiver {
     got: Arc<Mutex<Vec<(MetadataMap, ExportMetricsServiceRequest)>>>,
+    traces: Arc<Mutex<Vec<(MetadataMap, ExportTraceServiceRequest)>>>,
+}
+
+#[tonic::async_trait]
+impl TraceService for Receiver {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        let headers = request.metadata().clone();
+        let mut traces = self.traces.lock().unwrap();
+        traces.push((headers, request.into_inner()));
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
 }
 
 #[tonic::async_trait]
@@ -45,6 +74,30 @@ impl Receiver {
         let serving = Server::builder().add_service(service).serve(address);
         tokio::spawn(async move { serving.await.expect("the receiver listens") });
         receiver
+    }
+
+    /// Listens with TLS, for metrics and traces, until the test ends.
+    pub(super) async fn secure(identity: &Identity) -> (Self, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let receiver = Self::default();
+        let [certificate, key] =
+            [&identity.certificate, &identity.key].map(|file| fs::read(file).unwrap());
+        let tls = ServerTlsConfig::new().identity(transport::Identity::from_pem(certificate, key));
+        let metrics = MetricsServiceServer::new(receiver.clone());
+        let serving = Server::builder()
+            .tls_config(tls)
+            .unwrap()
+            .add_service(metrics.max_decoding_message_size(64 << 20))
+            .add_service(TraceServiceServer::new(receiver.clone()))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(serving);
+        (receiver, address)
+    }
+
+    /// The first spans, with their headers.
+    pub(super) fn spans(&self) -> Option<(MetadataMap, ExportTraceServiceRequest)> {
+        self.traces.lock().unwrap().first().cloned()
     }
 
     /// The last export, with its headers.

@@ -46,6 +46,7 @@ fn pages() -> Router {
             registry,
             desk: crate::publish::Desk::closed(),
             gate: crate::session::Gate::default(),
+            health: View::unasked(&["main"]).0,
             started: std::time::SystemTime::now(),
             max_lanes: 10,
             exports: Arc::default(),

@@ -133,7 +133,7 @@ pub const FIELDS: &[Field] = &[
     number("subscriptions", "subscriptions in the configuration"),
     number(
         "spans",
-        "spans that a collector did not get, since that began",
+        "spans that a collector did not get, since that began; at the end, those that it may not have got",
     ),
     number("points", "points of metrics that a receiver refused"),
     number("streams", "streams"),

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     consumer::{Handle, Measured, State, Stopped},
+    health::View,
     publish::Desk,
     registry::{Measurable, Registry},
     session::Gate,
@@ -45,6 +46,8 @@ pub struct Source {
     pub desk: Desk,
     /// The sessions.
     pub gate: Gate,
+    /// How the clusters answer.
+    pub(crate) health: View,
     /// When the gateway began.
     pub started: SystemTime,
     /// The most lanes with series of their own.
@@ -122,6 +125,12 @@ impl Source {
             ("publish", self.desk.open()),
         ] {
             picture.put(&names::SESSIONS, vec![kind.into()], count as u64);
+        }
+        for (cluster, answer) in self.health.clusters() {
+            let Some(answer) = answer else { continue };
+            let labels = vec![(&lanes::shared(&cluster)).into()];
+            let reachable = u64::from(answer.answers);
+            picture.put(&names::CLUSTER_REACHABLE, labels, reachable);
         }
         picture.put(&names::MISSING, Vec::new(), missing);
         let Exports { sent, failed } = &*self.exports;

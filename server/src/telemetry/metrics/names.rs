@@ -140,12 +140,14 @@ metrics! {
         "The most of it, as the option memory says; each lane may have a little more than nothing";
     SESSIONS = "ackgate_sessions", Gauge, None, &["kind"],
         "Streams of subscribers, sessions of subscribers that pull, and streams and calls that publish";
+    CLUSTER_REACHABLE = "ackgate_cluster_reachable", Gauge, None, &["cluster"],
+        "1 while the cluster answers the gateway, whether or not anybody subscribes, else 0; no series before it was asked";
     MISSING = "ackgate_metrics_missing_subscriptions", Gauge, None, NONE,
         "Subscriptions that did not answer in time, whose series are missing this time";
     EXPORTS = "ackgate_otlp_exports_total", Counter, None, &["outcome"],
         "Exports of metrics over OTLP";
     SPANS = "ackgate_otlp_spans_total", Counter, None, &["outcome"],
-        "Spans that were sent over OTLP, and those that were lost since the receiver did not take them";
+        "Spans that were sent over OTLP, and those that were lost: the receiver did not take them, or too many waited for it";
 
     JOINED = "ackgate_subscription_joined", Gauge, None, S,
         "1 while the subscription is in its consumer group, else 0; of ad hoc ones how many are";

@@ -4,13 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use opentelemetry::KeyValue;
-use opentelemetry_sdk::{
-    Resource,
-    trace::{BatchSpanProcessor, SpanProcessor as _},
-};
+use opentelemetry_sdk::Resource;
 
 use super::{
-    Collector, Ring, Sampler, Sampling, Spans, Tracer, export, names, routes, tracer::Out,
+    Collector, Outlet, Ring, Sampler, Sampling, Spans, Tracer, export, names, routes, tracer::Out,
 };
 use crate::config;
 
@@ -57,11 +54,7 @@ impl Traces {
     /// Spans go to the ring, if it has room for any, and to `export`. `resource` is who they
     /// are from.
     #[must_use]
-    pub fn new(
-        traces: &config::Traces,
-        resource: Resource,
-        export: Option<BatchSpanProcessor>,
-    ) -> Self {
+    pub fn new(traces: &config::Traces, resource: Resource, export: Option<Outlet>) -> Self {
         let ring = (traces.keep > 0).then(|| Arc::new(Ring::new(traces.keep)));
         let goes_somewhere = ring.is_some() || export.is_some();
         Self {
@@ -129,13 +122,13 @@ impl Traces {
         let shutting = tokio::task::spawn_blocking(move || {
             out.export
                 .as_ref()
-                .map(|export| export.shutdown_with_timeout(limit))
+                .map_or(Ok(()), |export| export.shut_down(limit))
         });
         // The SDK keeps to the limit by itself as a rule.
         match tokio::time::timeout(limit, shutting).await {
-            Ok(Ok(Some(Ok(())) | None)) => {}
-            Ok(Ok(Some(Err(error)))) => {
-                tracing::warn!(%error, "the last spans may not have reached the collector");
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(spans))) => {
+                tracing::warn!(spans, "the last spans may not have reached the collector");
             }
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!("the last spans may not have reached the collector");

@@ -19,6 +19,7 @@ mod answer;
 mod export;
 mod gateway;
 pub mod names;
+mod outlet;
 mod record;
 mod ring;
 mod routes;
@@ -28,9 +29,10 @@ mod tracer;
 
 pub use self::{
     allowance::Allowance,
-    export::{Collector, Spans, export},
+    export::{Collector, export},
     gateway::Traces,
     names::Operation,
+    outlet::{Outlet, Spans},
     record::{PARENT, Parent, Polled, RecordTrace, Sampling, Seed, is_parent, traceparent},
     ring::{Filter, Ring},
     routes::routes,

@@ -12,10 +12,9 @@ use std::{
 };
 
 use opentelemetry::{InstrumentationScope, KeyValue, TraceId};
-use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanProcessor as _};
 
 use super::{
-    Allowance, Ring, Sampler,
+    Allowance, Outlet, Ring, Sampler,
     names::{self, Operation},
     span::Span,
 };
@@ -28,13 +27,13 @@ const PLACES: usize = 32 * 1024;
 #[derive(Debug)]
 pub(super) struct Out {
     pub(super) ring: Option<Arc<Ring>>,
-    pub(super) export: Option<BatchSpanProcessor>,
+    pub(super) export: Option<Outlet>,
     pub(super) scope: InstrumentationScope,
     taken: Arc<AtomicUsize>,
 }
 
 impl Out {
-    pub(super) fn new(ring: Option<Arc<Ring>>, export: Option<BatchSpanProcessor>) -> Self {
+    pub(super) fn new(ring: Option<Arc<Ring>>, export: Option<Outlet>) -> Self {
         let scope = InstrumentationScope::builder("ackgate");
         Self {
             ring,
@@ -158,10 +157,10 @@ impl Tracer {
         let span = span.finish(at, &out.scope);
         match (&out.ring, &out.export) {
             (Some(ring), None) => ring.push(Arc::new(span)),
-            (None, Some(export)) => export.on_end(span),
+            (None, Some(export)) => export.take(span),
             (Some(ring), Some(export)) => {
                 ring.push(Arc::new(span.clone()));
-                export.on_end(span);
+                export.take(span);
             }
             (None, None) => {}
         }

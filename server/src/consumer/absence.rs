@@ -7,6 +7,7 @@ use super::{
     driver::Driver,
     handle::{Departure, End, Outbound},
     opening::Session,
+    tell::tell_of_session,
 };
 use crate::telemetry::logs::millis;
 
@@ -21,12 +22,12 @@ impl Driver {
             return;
         };
         let name = std::sync::Arc::clone(&attached.name);
+        let pulls = attached.pulls;
         self.durable.forget(subscriber);
         match how {
             Departure::Closed => {
                 self.take_back(subscriber, how);
-                tracing::info!(
-                    subscription = self.parts.subscription.name,
+                tell_of_session!(pulls, self;
                     subscriber = %name,
                     session = session.0,
                     "subscriber closed"
@@ -38,8 +39,7 @@ impl Driver {
             }
             Departure::Lost if self.may_come_back(subscriber) => {
                 let grace = self.parts.subscription.resume_grace;
-                tracing::info!(
-                    subscription = self.parts.subscription.name,
+                tell_of_session!(pulls, self;
                     subscriber = %name,
                     session = session.0,
                     grace_ms = millis(grace),
@@ -52,8 +52,7 @@ impl Driver {
             }
             Departure::Lost => {
                 let known_until = self.take_back(subscriber, how);
-                tracing::info!(
-                    subscription = self.parts.subscription.name,
+                tell_of_session!(pulls, self;
                     subscriber = %name,
                     session = session.0,
                     "subscriber lost"

@@ -11,6 +11,7 @@ use super::{
     identity::Token,
     inputs::notice,
     opening::{Accepted, Attach, Held, Manifest, Opened, Refusal, Resumed},
+    tell::tell_of_session,
 };
 use crate::broker::TopicPartition;
 
@@ -47,8 +48,7 @@ impl Driver {
         {
             self.take_back(before, Departure::Lost);
         }
-        tracing::info!(
-            subscription = self.parts.subscription.name,
+        tell_of_session!(attach.pulls, self;
             subscriber = %attach.name,
             session = attach.session.0,
             resumes = goes_on,

@@ -24,6 +24,8 @@ pub struct Attach {
     pub resumable: bool,
     /// It may end another session of the same name.
     pub takeover: bool,
+    /// It pulls: the log has less of sessions that come and go with each run of a job.
+    pub pulls: bool,
     /// What an earlier session left it with.
     pub resume: Option<Manifest>,
     /// What may be out.

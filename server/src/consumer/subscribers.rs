@@ -50,6 +50,8 @@ pub(crate) const HEAD_ROOM: u64 = 300 + 30 * MAX_RUNS as u64;
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) name: Arc<str>,
+    /// It pulls, without a stream.
+    pub(super) pulls: bool,
     /// Its stream.
     pub(super) session: Session,
     /// With what it may go on after this stream; `None`: not at all.

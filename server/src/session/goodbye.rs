@@ -38,6 +38,7 @@ pub(super) async fn attach(opening: &mut Opening, session: Session) -> Result<At
         name: Arc::clone(&opening.name),
         resumable: opening.resumable,
         takeover: opening.takeover,
+        pulls: opening.pulls,
         resume: opening.resume.take(),
         credit: opening.credit,
         max_message_bytes: opening.max_message_bytes,

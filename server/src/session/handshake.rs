@@ -46,6 +46,8 @@ pub(super) struct Opening {
     pub(super) name: Arc<str>,
     pub(super) resumable: bool,
     pub(super) takeover: bool,
+    /// By calls, without a stream.
+    pub(super) pulls: bool,
     pub(super) resume: Option<Manifest>,
     pub(super) credit: Credit,
     pub(super) max_message_bytes: u64,
@@ -173,6 +175,7 @@ async fn check(mut open: v1::Open, registry: &Registry) -> Result<Opening, Statu
         name,
         resumable: open.resumable,
         takeover: open.takeover,
+        pulls: false,
         resume,
         credit,
         max_message_bytes,

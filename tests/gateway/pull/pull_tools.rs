@@ -5,7 +5,7 @@ use std::{process::Command, time::Duration};
 use ackgate_client::{Lease, ProblemKind, Puller, Subscriber};
 use serde_json::Value;
 
-use crate::support::{Case, Gateway, Process, Stage, ackgate, cases};
+use crate::support::{Case, Gateway, Process, Stage, ackgate, cases, eventually};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
@@ -131,15 +131,22 @@ async fn puller_begins_anew_where_its_session_has_ended(stage: Stage) {
 
 async fn puller_goes_on_waiting_over_aged_connections(stage: Stage) {
     let topic = stage.topic("orders", 1).await;
-    let top = "listen.max_connection_age = \"2s\"\nshutdown.drain = \"10m\"";
+    let top = "listen.max_connection_age = \"2s\"\nshutdown.drain = \"10m\"\n\
+               log.filter = \"info,ackgate=debug\"";
     let gateway = Gateway::start_with(&stage, &[stage.subscription(&topic)], top).await;
     let builder = Subscriber::builder(format!("http://{}", gateway.address), "orders");
     let puller = builder.puller().await.expect("it connects");
     let mut puller = puller.wait(Duration::from_secs(55));
     let waiting = tokio::spawn(async move { puller.pull().await });
     // It is the call of the third connection at least that finds it.
-    gateway.logs("subscriber attached").await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    eventually("two connections have aged", async || {
+        let log = gateway.log();
+        let aged = log.matches("a connection is as old as it may become");
+        let aged = aged.count();
+        (aged >= 2).then_some(()).ok_or(format!("{aged} have"))
+    })
+    .await;
+    assert!(!waiting.is_finished(), "there is nothing yet");
     stage.produce(&topic, &["a"]).await;
     let leases = waiting.await.expect("it does not panic");
     assert_eq!(leases.expect("it goes on").len(), 1);

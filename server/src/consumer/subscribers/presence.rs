@@ -37,6 +37,7 @@ impl Subscribers {
                 heard: now.since,
                 batch: attach.batch,
                 until_drained: attach.until_drained,
+                pulls: attach.pulls,
                 leaving: None,
                 taking: attach.credit.is_some().then_some(now),
                 max_batch_bytes: attach.max_message_bytes.saturating_sub(HEAD_ROOM),

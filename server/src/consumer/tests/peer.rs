@@ -94,6 +94,7 @@ impl Peer {
             name: Arc::from(wish.name),
             resumable: wish.resumable,
             takeover: wish.takeover,
+            pulls: false,
             resume: wish.resume,
             credit: Credit {
                 records: wish.records,

@@ -229,6 +229,7 @@ impl Pulls {
             // Without randomness anybody could answer.
             return Err(Reason::NotReady.status("the gateway's system has no randomness"));
         };
+        opening.pulls = true;
         // Calls fill answers, not batches.
         opening.batch = Batch {
             linger: Duration::ZERO,

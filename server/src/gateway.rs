@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use futures::future::OptionFuture;
 use tokio::{net::TcpListener, sync::oneshot};
 
 use self::{
@@ -259,7 +260,8 @@ impl Gateway {
                 server.abort();
             }
         }
-        flush(&traces, push).await;
+        let pushed = OptionFuture::from(push.map(Push::end));
+        tokio::join!(traces.shut_down(FLUSHED_WITHIN), pushed);
         tracing::info!("stopped");
         Ok(())
     }
@@ -276,17 +278,6 @@ fn serve_operators(
     let pages = admin::http::pages_at(address, parts.traces.is_kept());
     tracing::info!(%address, pages, "listening for operators");
     Ok(serving)
-}
-
-/// Sends the last spans and metrics, at the same time: a receiver that hangs keeps the gateway
-/// for as long as one of them may take.
-async fn flush(traces: &Traces, push: Option<Push>) {
-    let pushed = async {
-        if let Some(push) = push {
-            push.end().await;
-        }
-    };
-    tokio::join!(traces.shut_down(FLUSHED_WITHIN), pushed);
 }
 
 /// Everything that is out is answered, committed and written, or its time is over.

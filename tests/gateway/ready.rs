@@ -83,6 +83,23 @@ impl Pages {
         (status.code(), process.out_from(0).join("\n"))
     }
 
+    /// Runs the operator guide's probe, with its arguments as they stand there; the address
+    /// comes from the environment.
+    async fn probe(&self) -> (Option<i32>, String) {
+        let guide = include_str!("../../server/README.md");
+        let (_, rest) = guide.split_once("exec: { command: ").expect("a probe");
+        let (words, _) = rest.split_once(" }").expect("its end");
+        let words: Vec<String> = serde_json::from_str(words).expect("a list of words");
+        assert_eq!(words[0], "ackgate");
+        let mut command = Command::new(ackgate());
+        command
+            .args(&words[1..])
+            .env("ACKGATE_ADMIN_ADDRESS", self.0.to_string());
+        let mut process = Process::start("probe", &mut command);
+        let status = process.end().await;
+        (status.code(), process.out_from(0).join("\n"))
+    }
+
     async fn get(&self, path: &str) -> Page {
         let host = format!("Host: {}\r\n", self.0);
         self.ask(path, &host).await.expect("it answers")
@@ -181,6 +198,9 @@ async fn gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does
     let (code, said) = pages.command(&["ready"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with("not ready\n[-] cluster "), "{said}");
+    let (code, said) = pages.probe().await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("not ready\n[-] cluster "), "{said}");
     stage.broker.faults().set_reachable(true).unwrap();
     let reason = pages.becomes("degraded", Some("cluster-unreachable")).await;
     assert_eq!(reason["cluster"], "away");
@@ -190,6 +210,7 @@ async fn gateway_is_ready_once_a_cluster_answers_and_degraded_while_another_does
     assert_eq!((code, &said["status"]), (Some(0), &"degraded".into()));
     other.faults().set_reachable(true).unwrap();
     pages.becomes("ready", None).await;
+    assert_eq!(pages.probe().await, (Some(0), "ready".to_owned()));
 }
 
 // FC-103.

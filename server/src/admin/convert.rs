@@ -35,6 +35,7 @@ pub(super) fn lane(subscription: &str, shown: &ShownLane) -> v1::Lane {
         hold_detail: detail,
         held_since: since.map(timestamp),
         waits_for,
+        behind: lane.behind,
     }
 }
 
@@ -62,7 +63,8 @@ fn hold(why: Option<&Reason>) -> (v1::LaneHold, String) {
         | ReasonKind::Lease
         | ReasonKind::WindowFull
         | ReasonKind::MinAge
-        | ReasonKind::Memory => return (v1::LaneHold::Unspecified, why.text.clone()),
+        | ReasonKind::Memory
+        | ReasonKind::BehindKey => return (v1::LaneHold::Unspecified, why.text.clone()),
     };
     (hold, why.text.clone())
 }
@@ -83,6 +85,28 @@ fn timestamp(ms: i64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::consumer::Weight;
+
+    #[test]
+    fn what_waits_holds_not_and_what_holds_has_its_own_word() {
+        for kind in ReasonKind::ALL {
+            let why = Reason {
+                kind,
+                offset: None,
+                since_ms: None,
+                text: "why".to_owned(),
+            };
+            let (said, words) = hold(Some(&why));
+            let expected = match kind.code() {
+                "unanswered" | "undelivered" => "LANE_HOLD_STALLED".to_owned(),
+                "group-fenced" => "LANE_HOLD_GROUP_SILENT".to_owned(),
+                _ if kind.weight() == Weight::Waits => "LANE_HOLD_UNSPECIFIED".to_owned(),
+                code => format!("LANE_HOLD_{}", code.replace('-', "_").to_uppercase()),
+            };
+            assert_eq!(said.as_str_name(), expected);
+            assert_eq!(words, "why");
+        }
+    }
 
     #[test]
     fn times_keep_their_milliseconds() {

@@ -66,6 +66,8 @@ pub enum ReasonKind {
     MinAge,
     /// It is not fetched for want of memory.
     Memory,
+    /// Nothing is ready: what is there waits for an earlier record of its key.
+    BehindKey,
 }
 
 /// What a kind of reason means for those who watch.
@@ -81,7 +83,7 @@ pub enum Weight {
 
 impl ReasonKind {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Unreadable,
         Self::DeadLetterBlocked,
         Self::BreakerOpen,
@@ -103,6 +105,7 @@ impl ReasonKind {
         Self::WindowFull,
         Self::MinAge,
         Self::Memory,
+        Self::BehindKey,
     ];
 
     /// The stable code.
@@ -130,6 +133,7 @@ impl ReasonKind {
             Self::WindowFull => "window-full",
             Self::MinAge => "min-age",
             Self::Memory => "memory",
+            Self::BehindKey => "behind-key",
         }
     }
 
@@ -156,7 +160,8 @@ impl ReasonKind {
             | Self::Lease
             | Self::WindowFull
             | Self::MinAge
-            | Self::Memory => Weight::Waits,
+            | Self::Memory
+            | Self::BehindKey => Weight::Waits,
         }
     }
 
@@ -196,6 +201,7 @@ impl Driver {
             .or_else(|| self.untaken(entry))
             .or_else(|| self.unfetched(entry, lane))
             .or_else(|| self.undelivered(now, entry, lane))
+            .or_else(|| behind(entry, lane))
     }
 
     fn held(&self, entry: &Entry, lane: &Snapshot) -> Option<Reason> {
@@ -375,6 +381,18 @@ fn draining(entry: &Entry) -> Option<Reason> {
              are waited for",
         )
     })
+}
+
+/// What key order alone keeps back.
+fn behind(entry: &Entry, lane: &Snapshot) -> Option<Reason> {
+    if lane.behind == 0 || entry.lane.has_ready() {
+        return None;
+    }
+    let text = format!(
+        "records that wait for an earlier one of their key: {}",
+        lane.behind
+    );
+    Some(ReasonKind::BehindKey.because(text))
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ struct ShownLane {
     delayed: u64,
     dead_lettering: u64,
     parked: u64,
+    /// Waiting for an earlier one of their key.
+    behind: u64,
     /// `null`: it does not hold.
     hold: Option<&'static str>,
     hold_detail: Option<String>,
@@ -59,6 +61,7 @@ impl From<Lane> for ShownLane {
             delayed: lane.delayed,
             dead_lettering: lane.dead_lettering,
             parked: lane.parked,
+            behind: lane.behind,
             hold,
             hold_detail: Some(detail).filter(|detail| !detail.is_empty()),
             held_since: since,
@@ -101,6 +104,7 @@ fn table(lanes: &[ShownLane]) -> String {
                 lane.unsettled.to_string(),
                 lane.out.to_string(),
                 lane.delayed.to_string(),
+                lane.behind.to_string(),
                 lane.dead_lettering.to_string(),
                 lane.parked.to_string(),
                 lane.hold.unwrap_or("-").to_owned(),
@@ -117,6 +121,7 @@ fn table(lanes: &[ShownLane]) -> String {
         "UNSETTLED",
         "OUT",
         "DELAYED",
+        "BEHIND",
         "LETTERS",
         "PARKED",
         "HOLD",
@@ -183,6 +188,43 @@ mod tests {
             "orders orders/3: breaker-open: breaker open: [2J 100 records (since \
              2023-11-14T22:13:20.005Z)"
         );
+    }
+
+    #[test]
+    fn each_column_has_its_own_number() {
+        let counted = Lane {
+            head: Some(108),
+            committed: Some(99),
+            unsettled: 15,
+            out: 1,
+            delayed: 2,
+            behind: 3,
+            dead_lettering: 4,
+            parked: 5,
+            hold: LaneHold::Unspecified.into(),
+            ..lane()
+        };
+        let shown = table(&[ShownLane::from(counted)]);
+        let cells: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        for (column, value) in [
+            ("PARTITION", "3"),
+            ("FLOOR", "100"),
+            ("COMMITTED", "99"),
+            ("HEAD", "108"),
+            ("UNSETTLED", "15"),
+            ("OUT", "1"),
+            ("DELAYED", "2"),
+            ("BEHIND", "3"),
+            ("LETTERS", "4"),
+            ("PARKED", "5"),
+            ("HOLD", "-"),
+        ] {
+            let at = cells[0].iter().position(|name| *name == column);
+            assert_eq!(cells[1][at.expect(column)], value, "{column}");
+        }
     }
 
     #[test]

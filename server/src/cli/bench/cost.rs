@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     plan::Plan,
-    report::{Figures, Setup, median, per_second, ratio, seconds},
+    report::{self, Figures, Setup, per_second, ratio, seconds},
 };
 
 /// A run below these seconds is hardly scraped.
@@ -28,6 +28,11 @@ pub(super) struct Cost {
     hundredth_per_s: f64,
     /// The third over the first, turn by turn.
     hundredth_ratio: f64,
+    /// CPU seconds of those gateways in a run, where the system tells them: a machine that
+    /// does something else besides sways them less than the rates.
+    off_cpu_seconds: Option<f64>,
+    default_cpu_seconds: Option<f64>,
+    hundredth_cpu_seconds: Option<f64>,
     runs: Vec<Turn>,
     notes: Vec<String>,
 }
@@ -52,7 +57,11 @@ impl Turn {
 
 impl Cost {
     pub(super) fn new(plan: &Plan, runs: Vec<Turn>) -> Self {
-        let median = |figure: fn(&Turn) -> f64| median(runs.iter().map(figure).collect());
+        let median = |figure: fn(&Turn) -> f64| report::median(runs.iter().map(figure).collect());
+        let cpu = |figure: fn(&Turn) -> Option<f64>| {
+            let all: Option<Vec<f64>> = runs.iter().map(figure).collect();
+            all.map(report::median)
+        };
         let mut notes = plan.notes.clone();
         let scraped = runs.iter().flat_map(|run| [run.default, run.hundredth]);
         if scraped.into_iter().any(|it| it.committed_seconds < SHORT) {
@@ -67,6 +76,9 @@ impl Cost {
             default_ratio: median(Turn::default_ratio),
             hundredth_per_s: median(|run| run.hundredth.per_s),
             hundredth_ratio: median(Turn::hundredth_ratio),
+            off_cpu_seconds: cpu(|run| run.off.cpu_seconds),
+            default_cpu_seconds: cpu(|run| run.default.cpu_seconds),
+            hundredth_cpu_seconds: cpu(|run| run.hundredth.cpu_seconds),
             runs,
             notes,
         }
@@ -106,6 +118,9 @@ impl Cost {
             &thousandths(self.default_ratio),
             &per_second(self.hundredth_per_s),
             &thousandths(self.hundredth_ratio),
+            &seconds(self.off_cpu_seconds),
+            &seconds(self.default_cpu_seconds),
+            &seconds(self.hundredth_cpu_seconds),
         ]);
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -148,6 +163,7 @@ mod tests {
         // Of 0.5, 1 and 0.8, and of 0.25, 0.5 and 0.8.
         assert_eq!(json["default_ratio"], 0.8);
         assert_eq!(json["hundredth_ratio"], 0.5);
+        assert_eq!(json["hundredth_cpu_seconds"], 1.5);
         for key in ["records", "size", "partitions", "repeat"] {
             assert!(json[key].is_u64(), "{key}");
         }

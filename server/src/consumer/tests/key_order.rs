@@ -209,3 +209,24 @@ async fn a_subscriber_that_comes_back_paused_gives_up_its_keys() {
     again.ack(&got).await;
     assert_eq!(offsets(&other.records(1).await), [1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_key_order_keeps_back_is_told_until_its_key_goes_on() {
+    let broker = Memory::default();
+    append(&broker, &[1, 1, 1]);
+    let handle = start(&broker, BY_KEY);
+    let mut peer = Peer::attach(&handle, 1, 50).await;
+    for left in [2, 1] {
+        let got = peer.records(1).await;
+        let shown = handle.show().await.expect("it runs");
+        let why = shown.lanes[0].why.clone().expect("it waits");
+        assert_eq!(why.kind, ReasonKind::BehindKey);
+        let words = format!("records that wait for an earlier one of their key: {left}");
+        assert_eq!(why.text, words);
+        peer.ack(&got).await;
+    }
+    let got = peer.records(1).await;
+    let shown = handle.show().await.expect("it runs");
+    assert_eq!(shown.lanes[0].why, None, "the last one is out");
+    peer.ack(&got).await;
+}

@@ -35,6 +35,7 @@ mod measured;
 mod ownership;
 mod peer;
 mod progress;
+mod reasons;
 mod resume;
 mod shape;
 mod standstill;

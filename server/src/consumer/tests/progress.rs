@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn why(handle: &Handle) -> Option<Reason> {
+pub(super) async fn why(handle: &Handle) -> Option<Reason> {
     let shown = handle.show().await.expect("it runs");
     let lane = shown.lanes.into_iter().next().expect("an assigned lane");
     lane.why
@@ -12,7 +12,7 @@ async fn kind(handle: &Handle) -> Option<ReasonKind> {
     why(handle).await.map(|why| why.kind)
 }
 
-async fn becomes(handle: &Handle, expected: Option<ReasonKind>) {
+pub(super) async fn becomes(handle: &Handle, expected: Option<ReasonKind>) {
     let end = Instant::now() + LONG;
     loop {
         let now = kind(handle).await;
@@ -55,7 +55,11 @@ async fn unanswered_record_stalls_its_lane_whatever_it_is_extended_by() {
     );
     assert_eq!(stalled.kind.weight(), Weight::Stalled);
     assert!(stalled.text.contains("peer-1"), "{}", stalled.text);
-    assert!(stalled.since_ms.is_some());
+    let age = Wall::system().now_ms() - stalled.since_ms.expect("an age");
+    assert!(
+        (10_000..3_600_000).contains(&age),
+        "since its hand-over: {age}"
+    );
     // The oldest that is left, and then none.
     peer.ack(&got[..2]).await;
     assert_eq!(why(&handle).await.and_then(|why| why.offset), Some(2));

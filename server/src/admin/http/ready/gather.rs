@@ -33,7 +33,7 @@ pub(super) async fn findings(parts: &Parts) -> Vec<Finding> {
     found
 }
 
-fn clusters(clusters: &[(String, Option<Answer>)], found: &mut Vec<Finding>) {
+pub(super) fn clusters(clusters: &[(String, Option<Answer>)], found: &mut Vec<Finding>) {
     let answers = |answer: &Option<Answer>| answer.as_ref().is_some_and(|it| it.answers);
     let any = clusters.iter().any(|(_, answer)| answers(answer));
     let status = if any {
@@ -97,7 +97,7 @@ async fn subscription(name: &str, handle: &Handle) -> Vec<Finding> {
     found
 }
 
-fn of_shown(shown: Shown, found: &mut Vec<Finding>) {
+pub(super) fn of_shown(shown: Shown, found: &mut Vec<Finding>) {
     if let Some(group) = shown.group {
         found.push(finding(group));
         // Each of its lanes would say the same.
@@ -112,7 +112,7 @@ fn of_shown(shown: Shown, found: &mut Vec<Finding>) {
     }
 }
 
-fn finding(why: Reason) -> Finding {
+pub(super) fn finding(why: Reason) -> Finding {
     let status = match (why.kind, why.kind.weight()) {
         (ReasonKind::GroupFenced, _) => Status::NotReady,
         (_, Weight::Held | Weight::Stalled) => Status::Degraded,

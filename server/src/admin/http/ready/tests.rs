@@ -1,6 +1,10 @@
 //! What `/readyz` answers, from what drivers and clusters tell.
 
 use super::*;
+use crate::{
+    consumer::{Reason, ReasonKind, Shown},
+    health::Answer,
+};
 
 fn finding(status: Status, kind: &'static str) -> Finding {
     Finding {
@@ -136,4 +140,88 @@ async fn the_whole_is_told_before_its_parts() {
     let start = "{\"status\":\"degraded\",\"reasons\":[{\"kind\":\"unanswered\",\"status\":";
     assert!(text.starts_with(start), "{text}");
     assert!(text.ends_with("],\"more\":0}"), "{text}");
+}
+
+fn reason(kind: ReasonKind) -> Reason {
+    Reason {
+        kind,
+        offset: Some(7),
+        since_ms: Some(1_700_000_000_123),
+        text: "why".to_owned(),
+    }
+}
+
+#[test]
+fn each_kind_of_a_lane_has_the_status_that_the_guide_says() {
+    let guide = include_str!("../../../../README.md");
+    let (_, table) = guide.split_once("| Kind, of a lane |").expect("a table");
+    for kind in ReasonKind::ALL {
+        let said = gather::finding(reason(kind));
+        let row = format!("| `{}` | {} |", said.kind, said.status.word());
+        assert!(table.contains(&row), "no row {row:?}");
+        assert_eq!(
+            (said.offset, said.since_ms, said.text.as_str()),
+            (Some(7), Some(1_700_000_000_123), "why")
+        );
+    }
+}
+
+#[test]
+fn fenced_group_is_told_of_the_subscription_and_keeps_the_gateway_from_being_ready() {
+    let shown = Shown {
+        lanes: Vec::new(),
+        subscribers: Vec::new(),
+        gateway_used: 0,
+        gateway_limit: 1,
+        group: Some(reason(ReasonKind::GroupFenced)),
+    };
+    let mut found = Vec::new();
+    gather::of_shown(shown, &mut found);
+    let told: Vec<_> = found.iter().map(|it| (it.kind, it.status)).collect();
+    assert_eq!(told, [("group-fenced", Status::NotReady)]);
+}
+
+#[test]
+fn cluster_that_is_away_counts_by_whether_another_answers() {
+    let answer = |answers| {
+        Some(Answer {
+            answers,
+            since: std::time::UNIX_EPOCH + std::time::Duration::from_secs(5),
+            error: None,
+        })
+    };
+    let (yes, no, unasked) = (answer(true), answer(false), None);
+    for (of_two, expected) in [
+        (
+            [&yes, &no],
+            [
+                ("cluster-answers", Status::Ready),
+                ("cluster-unreachable", Status::Degraded),
+            ],
+        ),
+        (
+            [&no, &unasked],
+            [
+                ("cluster-unreachable", Status::NotReady),
+                ("cluster-not-asked", Status::NotReady),
+            ],
+        ),
+        (
+            [&unasked, &yes],
+            [
+                ("cluster-not-asked", Status::Degraded),
+                ("cluster-answers", Status::Ready),
+            ],
+        ),
+    ] {
+        let asked = of_two.map(|answer| ("main".to_owned(), answer.clone()));
+        let mut found = Vec::new();
+        gather::clusters(&asked, &mut found);
+        let told: Vec<_> = found.iter().map(|it| (it.kind, it.status)).collect();
+        assert_eq!(told, expected);
+        for (finding, (_, answer)) in found.iter().zip(&asked) {
+            let since = answer.as_ref().map(|_| 5000);
+            assert_eq!(finding.since_ms, since, "{}", finding.kind);
+        }
+    }
 }

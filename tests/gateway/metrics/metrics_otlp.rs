@@ -14,7 +14,8 @@ use crate::support::{Case, Stage, cases, eventually, free_port};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
-        embedded: metrics_reach_a_receiver_that_comes_late_with_the_last_counts_at_the_end;
+        embedded: metrics_reach_a_receiver_that_comes_late_with_the_last_counts_at_the_end,
+            gateway_stops_in_spite_of_a_receiver_that_hangs_and_says_what_it_could_not_send;
     ]
 }
 
@@ -88,4 +89,41 @@ async fn metrics_reach_a_receiver_that_comes_late_with_the_last_counts_at_the_en
     let acked = acked.expect("acked ones");
     assert_eq!(acked.value, Some(number_data_point::Value::AsInt(3)));
     assert!(acked.start_time_unix_nano > 0 && acked.start_time_unix_nano < acked.time_unix_nano);
+}
+
+async fn gateway_stops_in_spite_of_a_receiver_that_hangs_and_says_what_it_could_not_send(
+    stage: Stage,
+) {
+    let topic = stage.topic("orders", 1).await;
+    stage.produce(&topic, &["1"]).await;
+    let (receiver, address) = Receiver::hanging().await;
+    // Only the last metrics are sent.
+    let top = format!(
+        "telemetry.otlp.endpoint = \"http://{address}\"\n\
+         telemetry.otlp.metrics_interval = \"1h\"\n\
+         telemetry.traces.sample = 1.0\n"
+    );
+    let (mut gateway, _) = gateway(&stage, &[stage.subscription(&topic)], &top).await;
+    let mut stream = gateway.open().await;
+    let records = stream.records(1).await;
+    stream.answer_all(&records, Outcome::Acked).await;
+    stream.close().await;
+    eventually("spans are on their way", async || {
+        receiver.spans().ok_or_else(|| "nothing".to_owned())
+    })
+    .await;
+    gateway.terminate();
+    assert!(gateway.end().await.success());
+    assert!(receiver.last().is_some(), "the last metrics were tried");
+    let log = gateway.log();
+    assert!(
+        log.contains("the last metrics were not sent in time"),
+        "{log}"
+    );
+    // One or the other, by how long the stop has taken: never silence.
+    let told = [
+        "the last spans may not have reached the collector",
+        "spans do not reach the collector and are lost",
+    ];
+    assert!(told.iter().any(|line| log.contains(line)), "{log}");
 }

@@ -35,6 +35,8 @@ use crate::support::Identity;
 pub(super) struct Receiver {
     got: Arc<Mutex<Vec<(MetadataMap, ExportMetricsServiceRequest)>>>,
     traces: Arc<Mutex<Vec<(MetadataMap, ExportTraceServiceRequest)>>>,
+    /// It takes what comes and never answers.
+    hangs: bool,
 }
 
 #[tonic::async_trait]
@@ -44,8 +46,13 @@ impl TraceService for Receiver {
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
         let headers = request.metadata().clone();
-        let mut traces = self.traces.lock().unwrap();
-        traces.push((headers, request.into_inner()));
+        self.traces
+            .lock()
+            .unwrap()
+            .push((headers, request.into_inner()));
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
@@ -61,6 +68,9 @@ impl MetricsService for Receiver {
             .lock()
             .unwrap()
             .push((headers, request.into_inner()));
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
         Ok(Response::new(ExportMetricsServiceResponse::default()))
     }
 }
@@ -88,6 +98,23 @@ impl Receiver {
         let serving = Server::builder()
             .tls_config(tls)
             .unwrap()
+            .add_service(metrics.max_decoding_message_size(64 << 20))
+            .add_service(TraceServiceServer::new(receiver.clone()))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(serving);
+        (receiver, address)
+    }
+
+    /// Takes metrics and traces until the test ends, and never answers.
+    pub(super) async fn hanging() -> (Self, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let receiver = Self {
+            hangs: true,
+            ..Self::default()
+        };
+        let metrics = MetricsServiceServer::new(receiver.clone());
+        let serving = Server::builder()
             .add_service(metrics.max_decoding_message_size(64 << 20))
             .add_service(TraceServiceServer::new(receiver.clone()))
             .serve_with_incoming(TcpListenerStream::new(listener));

@@ -143,7 +143,9 @@ async fn puller_goes_on_waiting_over_aged_connections(stage: Stage) {
         let log = gateway.log();
         let aged = log.matches("a connection is as old as it may become");
         let aged = aged.count();
-        (aged >= 2).then_some(()).ok_or(format!("{aged} have"))
+        (aged >= 2)
+            .then_some(())
+            .ok_or_else(|| format!("{aged} have"))
     })
     .await;
     assert!(!waiting.is_finished(), "there is nothing yet");

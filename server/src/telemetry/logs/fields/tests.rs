@@ -59,7 +59,8 @@ fn arguments(text: &str, from: usize) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).collect()
 }
 
-fn read(place: String, is_tell: bool, arguments: Vec<String>) -> Logged {
+/// `own`: how many of the first arguments are the macro's own, and no fields.
+fn read(place: String, own: usize, arguments: Vec<String>) -> Logged {
     let mut logged = Logged {
         place,
         target: None,
@@ -67,7 +68,8 @@ fn read(place: String, is_tell: bool, arguments: Vec<String>) -> Logged {
         message: None,
     };
     for (index, argument) in arguments.into_iter().enumerate() {
-        if argument.is_empty() || (is_tell && index < 3) {
+        // What a macro of ours hands on is read where that is called.
+        if argument.is_empty() || index < own || argument.starts_with("$(") {
             continue;
         }
         if let Some(target) = argument.strip_prefix("target:") {
@@ -83,7 +85,7 @@ fn read(place: String, is_tell: bool, arguments: Vec<String>) -> Logged {
             logged.fields.push((name.to_owned(), sigil));
         }
     }
-    if is_tell {
+    if own == 3 {
         let named = ["subscription", "topic", "partition"];
         let named = named.map(|name| (name.to_owned(), None));
         logged.fields.extend(named);
@@ -93,9 +95,10 @@ fn read(place: String, is_tell: bool, arguments: Vec<String>) -> Logged {
 
 /// Everything that the server logs.
 fn logged() -> Vec<Logged> {
-    let macros =
-        Regex::new(r"\b(error|warn|info|debug|trace|tell|(?:error|warn|info|debug)_span)!\(")
-            .unwrap();
+    let macros = Regex::new(
+        r"\b(error|warn|info|debug|trace|tell|tell_of_session|(?:error|warn|info|debug)_span)!\(",
+    )
+    .unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
@@ -112,12 +115,17 @@ fn logged() -> Vec<Logged> {
             let is_span = found[1].ends_with("_span");
             let skipped = usize::from(is_span);
             let arguments = arguments.into_iter().skip(skipped).collect();
-            all.push((place, &found[1] == "tell", arguments));
+            let own = match &found[1] {
+                "tell" => 3,
+                "tell_of_session" => 2,
+                _ => 0,
+            };
+            all.push((place, own, arguments));
         }
     }
     assert!(all.len() > 100, "only {} are found", all.len());
     all.into_iter()
-        .map(|(place, is_tell, arguments)| read(place, is_tell, arguments))
+        .map(|(place, own, arguments)| read(place, own, arguments))
         .collect()
 }
 

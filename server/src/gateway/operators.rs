@@ -41,6 +41,7 @@ pub(super) fn serve(listener: TcpListener, parts: &Parts, address: SocketAddr) -
             .accept_http1(true)
             .timeout(CALL_WITHIN)
             .concurrency_limit_per_connection(CALLS)
+            .max_concurrent_streams(u32::try_from(CALLS).ok())
             .http2_keepalive_interval(Some(PING_EVERY))
             .http2_keepalive_timeout(Some(PING_ANSWERED_WITHIN))
             .http2_max_header_list_size(Some(MAX_HEADERS)),

@@ -14,12 +14,13 @@ mod tests;
 use axum::{
     Router,
     extract::RawQuery,
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse as _, Response},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::IntoResponse as _,
     routing::get,
 };
 
 use super::Parts;
+use crate::telemetry::page::{Shared, Text};
 
 /// Reasons in one answer; beyond them they are counted.
 const MOST_REASONS: usize = 1000;
@@ -81,7 +82,7 @@ impl Finding {
 }
 
 /// What was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Wish {
     /// Text for people rather than JSON.
     text: bool,
@@ -137,20 +138,25 @@ fn shown(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// The page.
+/// The page. Must be called within a runtime.
 pub(super) fn routes(parts: &Parts) -> Router {
     let parts = parts.clone();
+    // Each time all subscriptions are asked.
+    let page = Shared::new(move |wish| {
+        let parts = parts.clone();
+        async move { written(gather::findings(&parts).await, wish) }
+    });
     let readyz = async move |RawQuery(query): RawQuery, headers: HeaderMap| match Wish::of(
         query.as_deref(),
         &headers,
     ) {
-        Ok(wish) => answer(gather::findings(&parts).await, wish),
+        Ok(wish) => page.ask(wish).await,
         Err(why) => (StatusCode::BAD_REQUEST, why).into_response(),
     };
     Router::new().route("/readyz", get(readyz))
 }
 
-fn answer(mut findings: Vec<Finding>, wish: Wish) -> Response {
+fn written(mut findings: Vec<Finding>, wish: Wish) -> Text {
     let status = findings.iter().map(|it| it.status).max();
     let status = status.unwrap_or(Status::Ready);
     findings.retain(|it| wish.verbose || it.status > Status::Ready);
@@ -158,10 +164,20 @@ fn answer(mut findings: Vec<Finding>, wish: Wish) -> Response {
     findings.sort_by_key(|it| std::cmp::Reverse(it.status));
     let more = findings.len().saturating_sub(MOST_REASONS);
     findings.truncate(MOST_REASONS);
-    let body = if wish.text {
-        page::text(status, &findings, more).into_response()
+    let (content_type, text) = if wish.text {
+        let text = page::text(status, &findings, more);
+        ("text/plain; charset=utf-8", Ok(text))
     } else {
-        axum::Json(page::Page::new(status, &findings, more)).into_response()
+        let page = page::Page::new(status, &findings, more);
+        ("application/json", serde_json::to_string(&page))
     };
-    (status.code(), body).into_response()
+    let (status, text) = match text {
+        Ok(text) => (status.code(), text),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    };
+    Text {
+        status,
+        content_type: HeaderValue::from_static(content_type),
+        text,
+    }
 }

@@ -63,6 +63,15 @@ impl<IO> Guarded<IO> {
         Self { moved, ..self }
     }
 
+    /// Whether it goes on. Asked wherever a connection may wait for its peer: one that has
+    /// an answer to write does not read.
+    fn goes_on(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match self.cut.poll_unpin(cx) {
+            Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Pending => Ok(()),
+        }
+    }
+
     /// What was written.
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let (Some(moved), Poll::Ready(Ok(1..))) = (&self.moved, &written) {
@@ -86,10 +95,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // A connection reads whenever it does anything, so that this wakes it.
-        if self.cut.poll_unpin(cx).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
+        self.goes_on(cx)?;
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         let said = buf.filled().len().saturating_sub(before);
@@ -114,15 +120,18 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.goes_on(cx)?;
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
         self.wrote(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.goes_on(cx)?;
         Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.goes_on(cx)?;
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
@@ -131,6 +140,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.goes_on(cx)?;
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         self.wrote(written)
     }
@@ -174,6 +184,15 @@ mod tests {
         assert_eq!(near.read(&mut bytes).await.unwrap(), FIRST_WORDS);
         let more = tokio::time::timeout(SPEAKS_WITHIN * 10, near.read(&mut bytes)).await;
         assert!(more.is_err(), "{more:?}");
+    }
+
+    #[tokio::test]
+    async fn cut_wakes_a_write_that_nobody_reads() {
+        let (mut near, _far, [cut, _gone]) = guarded();
+        let writes = near.write_all(&[0; 65]);
+        let (written, ()) = tokio::join!(writes, async { cut.cancel() });
+        let error = written.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
     }
 
     #[tokio::test]

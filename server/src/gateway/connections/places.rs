@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Time for a connection that is cut to leave its place.
-const LEAVES_WITHIN: Duration = Duration::from_millis(100);
+const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
 /// When something moved on a connection last.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) struct Place {
     pub(super) moved: Option<Arc<Moved>>,
 }
 
-/// One that may have to make room.
+/// One that may have to make room. It stays here until it has gone, and is cut once.
 #[derive(Debug)]
 struct Taken {
     moved: Weak<Moved>,
@@ -88,11 +88,8 @@ impl Places {
         let taken = self.taken.as_mut()?;
         taken.retain(|it| it.moved.strong_count() > 0);
         let last = |it: &Taken| it.moved.upgrade().map_or(0, |moved| moved.last());
-        let (quietest, _) = taken
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, taken)| last(taken))?;
-        taken.remove(quietest).cut.cancel();
+        let may_go = taken.iter().filter(|it| !it.cut.is_cancelled());
+        may_go.min_by_key(|it| last(it))?.cut.cancel();
         let free = Arc::clone(&self.free).acquire_owned();
         let permit = timeout(LEAVES_WITHIN, free).await.ok()?.ok()?;
         Some(self.given(permit, cut))

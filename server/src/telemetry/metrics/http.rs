@@ -1,54 +1,42 @@
 //! `/metrics`.
 
-use std::sync::Arc;
-
 use axum::{
     Router,
-    extract::State,
-    http::{
-        HeaderMap, StatusCode,
-        header::{ACCEPT, CONTENT_TYPE},
-    },
-    response::{IntoResponse as _, Response},
+    http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
     routing::get,
 };
-use tokio::sync::Semaphore;
 
 use super::{gather::Source, text::Format};
+use crate::telemetry::page::{Shared, Text};
 
-/// Scrapes at a time. Each asks all subscriptions, and none needs more than two collectors.
-const SCRAPES: usize = 4;
-
-/// The page of metrics.
+/// The page of metrics. Must be called within a runtime.
 pub fn routes(source: &Source) -> Router {
-    let state = Scraped {
-        source: source.clone(),
-        places: Arc::new(Semaphore::new(SCRAPES)),
+    let source = source.clone();
+    // Each scrape asks all subscriptions.
+    let page = Shared::new(move |format| {
+        let source = source.clone();
+        async move { written(&source, format).await }
+    });
+    let scrape = async move |headers: HeaderMap| {
+        let accept = headers.get_all(ACCEPT).iter();
+        let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+        page.ask(Format::accepted(&accept.join(","))).await
     };
-    Router::new()
-        .route("/metrics", get(scrape))
-        .with_state(state)
+    Router::new().route("/metrics", get(scrape))
 }
 
-#[derive(Clone, Debug)]
-struct Scraped {
-    source: Source,
-    places: Arc<Semaphore>,
-}
-
-async fn scrape(State(of): State<Scraped>, headers: HeaderMap) -> Response {
-    let Ok(_place) = of.places.try_acquire() else {
-        let text = format!("{SCRAPES} scrapes are under way: try again\n");
-        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
-    };
-    let accept = headers.get_all(ACCEPT).iter();
-    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
-    let format = Format::accepted(&accept.join(","));
-    match format.encode(of.source.picture().await) {
-        Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
+async fn written(source: &Source, format: Format) -> Text {
+    let content_type = HeaderValue::from_static(format.content_type());
+    let (status, text) = match format.encode(source.picture().await) {
+        Ok(text) => (StatusCode::OK, text),
         Err(error) => {
             tracing::error!(%error, "metrics could not be written");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            (StatusCode::INTERNAL_SERVER_ERROR, String::new())
         }
+    };
+    Text {
+        status,
+        content_type,
+        text,
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Which of the formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Format {
     /// Prometheus text, version 0.0.4.
     Prometheus,

@@ -16,12 +16,11 @@ fn finding(status: Status, kind: &'static str) -> Finding {
     }
 }
 
-async fn read(findings: Vec<Finding>, wish: Wish) -> (StatusCode, String) {
-    let response = answer(findings, wish);
-    let status = response.status();
-    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await;
-    let text = String::from_utf8(body.unwrap().to_vec()).unwrap();
-    (status, text)
+fn read(findings: Vec<Finding>, wish: Wish) -> (StatusCode, String) {
+    let page = written(findings, wish);
+    let is_text = page.content_type == "text/plain; charset=utf-8";
+    assert_eq!(is_text, wish.text, "{:?}", page.content_type);
+    (page.status, page.text)
 }
 
 const JSON: Wish = Wish {
@@ -29,8 +28,8 @@ const JSON: Wish = Wish {
     verbose: false,
 };
 
-#[tokio::test]
-async fn the_weightiest_finding_decides_and_comes_first() {
+#[test]
+fn the_weightiest_finding_decides_and_comes_first() {
     for (all, code, word) in [
         (&[][..], 200, "ready"),
         (&[Status::Ready], 200, "ready"),
@@ -38,7 +37,7 @@ async fn the_weightiest_finding_decides_and_comes_first() {
         (&[Status::Degraded, Status::NotReady], 503, "not ready"),
     ] {
         let findings = all.iter().map(|status| finding(*status, "kind")).collect();
-        let (status, text) = read(findings, JSON).await;
+        let (status, text) = read(findings, JSON);
         let said: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             (status.as_u16(), said["status"].as_str()),
@@ -53,9 +52,9 @@ async fn the_weightiest_finding_decides_and_comes_first() {
     }
 }
 
-#[tokio::test]
-async fn a_reason_names_its_lane_and_its_age() {
-    let (_, text) = read(vec![finding(Status::Degraded, "unanswered")], JSON).await;
+#[test]
+fn a_reason_names_its_lane_and_its_age() {
+    let (_, text) = read(vec![finding(Status::Degraded, "unanswered")], JSON);
     let said: serde_json::Value = serde_json::from_str(&text).unwrap();
     let reason = &said["reasons"][0];
     for (field, expected) in [
@@ -74,8 +73,8 @@ async fn a_reason_names_its_lane_and_its_age() {
     assert!(reason["cluster"].is_null());
 }
 
-#[tokio::test]
-async fn people_get_lines_that_steer_no_terminal() {
+#[test]
+fn people_get_lines_that_steer_no_terminal() {
     let wish = Wish {
         text: true,
         verbose: true,
@@ -84,17 +83,17 @@ async fn people_get_lines_that_steer_no_terminal() {
         finding(Status::Ready, "no-credit"),
         finding(Status::Degraded, "unanswered"),
     ];
-    let (_, text) = read(findings, wish).await;
+    let (_, text) = read(findings, wish);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "degraded");
     assert!(lines[1].starts_with("[!] orders orders/3: unanswered: why [2J (for "));
     assert!(lines[2].starts_with("[+] orders orders/3: no-credit: "));
 }
 
-#[tokio::test]
-async fn reasons_are_bounded_and_the_rest_is_counted() {
+#[test]
+fn reasons_are_bounded_and_the_rest_is_counted() {
     let findings = vec![finding(Status::Degraded, "unanswered"); MOST_REASONS + 5];
-    let (_, text) = read(findings, JSON).await;
+    let (_, text) = read(findings, JSON);
     let said: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(said["reasons"].as_array().unwrap().len(), MOST_REASONS);
     assert_eq!(said["more"], 5);
@@ -104,7 +103,7 @@ async fn reasons_are_bounded_and_the_rest_is_counted() {
 fn people_and_programs_ask_for_what_they_want() {
     let wish = |query, accept: &'static str| {
         let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, axum::http::HeaderValue::from_static(accept));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         let Wish { text, verbose } = Wish::of(query, &headers).unwrap();
         (text, verbose)
     };
@@ -134,9 +133,9 @@ fn a_query_that_means_nothing_is_refused_in_words() {
     }
 }
 
-#[tokio::test]
-async fn the_whole_is_told_before_its_parts() {
-    let (_, text) = read(vec![finding(Status::Degraded, "unanswered")], JSON).await;
+#[test]
+fn the_whole_is_told_before_its_parts() {
+    let (_, text) = read(vec![finding(Status::Degraded, "unanswered")], JSON);
     let start = "{\"status\":\"degraded\",\"reasons\":[{\"kind\":\"unanswered\",\"status\":";
     assert!(text.starts_with(start), "{text}");
     assert!(text.ends_with("],\"more\":0}"), "{text}");

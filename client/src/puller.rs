@@ -1,11 +1,9 @@
 //! [`Puller`]: records without a stream, for programs that come, work and go.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use ackgate_proto::v1::{self, gateway_service_client::GatewayServiceClient};
+use tokio::time::Instant;
 use tonic::{Code, transport::Uri};
 
 use crate::{

@@ -15,6 +15,7 @@ mod deliveries;
 mod durable;
 mod errors;
 mod memory;
+mod pulling;
 mod resume;
 #[path = "../common/served.rs"]
 mod served;

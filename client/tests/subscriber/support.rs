@@ -11,7 +11,10 @@ use ackgate_proto::{
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
@@ -24,6 +27,9 @@ pub(crate) enum Headers {
     BeforeOpen,
     AfterOpen,
 }
+
+/// Calls that pull, over all tests: none is answered.
+pub(crate) static PULLS: Semaphore = Semaphore::const_new(0);
 
 /// The gateway of one test.
 pub(crate) type Gateway = Served<Session>;
@@ -63,7 +69,8 @@ impl GatewayService for Service {
         &self,
         _request: tonic::Request<v1::PullRequest>,
     ) -> Result<tonic::Response<Pulled>, Status> {
-        Err(Status::unimplemented("for subscribers with streams only"))
+        PULLS.add_permits(1);
+        std::future::pending().await
     }
 
     async fn settle(

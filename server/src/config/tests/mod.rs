@@ -18,6 +18,7 @@ mod properties;
 mod publish;
 mod rules;
 mod secrets;
+mod topics;
 mod unwritten;
 mod wishes;
 

@@ -186,12 +186,12 @@ mod tests {
         assert!(more.is_err(), "{more:?}");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn cut_wakes_a_write_that_nobody_reads() {
         let (mut near, _far, [cut, _gone]) = guarded();
-        let writes = near.write_all(&[0; 65]);
+        let writes = tokio::time::timeout(SPEAKS_WITHIN, near.write_all(&[0; 65]));
         let (written, ()) = tokio::join!(writes, async { cut.cancel() });
-        let error = written.unwrap_err();
+        let error = written.expect("it is woken").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
     }
 

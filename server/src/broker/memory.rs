@@ -62,6 +62,8 @@ pub(crate) struct State {
     pub(crate) sampling: Option<Sampling>,
     /// Said of the lanes that come next.
     pub(crate) anew: Option<String>,
+    /// Lanes that went do not come again.
+    pub(crate) keeps_lanes: bool,
     lanes: BTreeMap<Generation, Reading>,
     revoke: Option<bool>,
     close: bool,

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ackgate_lane::{Hold, Position, Standing};
+use ackgate_lane::{Hold, Position};
 use tokio::sync::oneshot;
 
 use super::{
@@ -120,7 +120,8 @@ impl Driver {
         let mut measured = Measured {
             meter: self.counted(),
             lanes,
-            fenced: self.lanes.len() > 0 && self.fence.standing() != Standing::Sound,
+            // As readiness tells it.
+            fenced: self.group(self.now()).is_some(),
             client: self.client,
             ..Measured::default()
         };

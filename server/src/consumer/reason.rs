@@ -236,11 +236,12 @@ impl Driver {
         let silence = self.fence.silence(now);
         let (kind, follows) = match self.fence.standing() {
             Standing::Sound => return None,
-            Standing::Doubtful => (
+            // What it stands for is asked of lanes alone, and they may have gone before.
+            Standing::Doubtful if !self.fence.is_over(now) => (
                 ReasonKind::GroupSilent,
                 "nothing new is handed out until it answers",
             ),
-            Standing::Fenced => (
+            Standing::Doubtful | Standing::Fenced => (
                 ReasonKind::GroupFenced,
                 "others may have the lanes, and what was out is void",
             ),

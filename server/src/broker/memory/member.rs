@@ -57,7 +57,9 @@ impl Memory {
             };
             if let Some(lost) = revoke {
                 self.revoke(&events, lost).await;
-                self.assign(&events).await;
+                if !self.state.lock().keeps_lanes {
+                    self.assign(&events).await;
+                }
             }
             if close {
                 self.revoke(&events, false).await;

@@ -203,5 +203,39 @@ async fn group_that_is_silent_keeps_all_lanes_and_says_since_when() {
         let group = shown.group.expect("the whole subscription is kept");
         assert_eq!(group.kind, expected);
         assert!(group.since_ms.is_some(), "{group:?}");
+        assert!(handle.measure().await.expect("it runs").fenced);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_group_that_takes_its_lanes_is_told_until_it_answers() {
+    let broker = Memory::default();
+    broker.append(0, 0..1);
+    broker.with(|state| state.session = Some(Duration::from_secs(10)));
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 10).await;
+    let got = peer.records(1).await;
+    peer.ack(&got).await;
+    becomes(&handle, Some(ReasonKind::GroupSilent)).await;
+    // The client has given its lanes up before the session was over.
+    broker.with(|state| state.keeps_lanes = true);
+    broker.rebalance(true);
+    let end = Instant::now() + LONG;
+    loop {
+        let shown = handle.show().await.expect("it runs");
+        let group = shown.group.expect("it is told still");
+        assert!(handle.measure().await.expect("it runs").fenced);
+        if shown.lanes.is_empty() && group.kind == ReasonKind::GroupFenced {
+            break;
+        }
+        assert!(Instant::now() < end, "{group:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    broker.with(|state| state.keeps_lanes = false);
+    broker.rebalance(true);
+    while handle.show().await.expect("it runs").group.is_some() {
+        assert!(Instant::now() < end, "it is told still");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(!handle.measure().await.expect("it runs").fenced);
 }

@@ -16,6 +16,9 @@ use crate::{
 /// How long a driver may take to show itself; it does in its next turn.
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 
+/// What is told of a cluster that does not answer.
+const UNREACHABLE: &str = "cluster-unreachable";
+
 /// Everything there is to tell, what follows from it included.
 pub(super) async fn findings(parts: &Parts) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -24,11 +27,16 @@ pub(super) async fn findings(parts: &Parts) -> Vec<Finding> {
         found.push(Finding::new(Status::NotReady, "draining", text));
     }
     clusters(&parts.health.clusters(), &mut found);
-    let of_each = parts
-        .registry
-        .running()
-        .into_iter()
-        .map(|(name, handle)| async move { subscription(&name, &handle).await });
+    let away: Vec<String> = found.iter().filter_map(missed_by_some).collect();
+    let running = parts.registry.running().into_iter();
+    let of_each = running.map(async |(name, handle)| {
+        let is_missed_by_some = away.contains(&handle.subscription().cluster);
+        let mut found = subscription(&name, &handle).await;
+        if is_missed_by_some {
+            spare(&mut found);
+        }
+        found
+    });
     found.extend(join_all(of_each).await.into_iter().flatten());
     found
 }
@@ -49,7 +57,7 @@ pub(super) fn clusters(clusters: &[(String, Option<Answer>)], found: &mut Vec<Fi
             Some(answer) => {
                 let error = answer.error.as_deref().unwrap_or("no answer");
                 let text = format!("the cluster does not answer: {error}");
-                Finding::new(status, "cluster-unreachable", text)
+                Finding::new(status, UNREACHABLE, text)
             }
             None => {
                 let text = "the cluster has not answered yet: it is being asked";
@@ -59,6 +67,22 @@ pub(super) fn clusters(clusters: &[(String, Option<Answer>)], found: &mut Vec<Fi
         finding.since_ms = answer.as_ref().map(|answer| millis(answer.since));
         finding.cluster = Some(name.clone());
         found.push(finding);
+    }
+}
+
+/// The cluster that is away while another answers, if this tells of one.
+fn missed_by_some(finding: &Finding) -> Option<String> {
+    let is_one = finding.kind == UNREACHABLE && finding.status == Status::Degraded;
+    finding.cluster.clone().filter(|_| is_one)
+}
+
+/// A group is gone with its whole cluster, and another cluster answers: who subscribes there
+/// needs this gateway.
+pub(super) fn spare(found: &mut [Finding]) {
+    for finding in found {
+        if finding.kind == ReasonKind::GroupFenced.code() {
+            finding.status = Status::Degraded;
+        }
     }
 }
 

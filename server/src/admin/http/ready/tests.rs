@@ -178,6 +178,14 @@ fn fenced_group_is_told_of_the_subscription_and_keeps_the_gateway_from_being_rea
     gather::of_shown(shown, &mut found);
     let told: Vec<_> = found.iter().map(|it| (it.kind, it.status)).collect();
     assert_eq!(told, [("group-fenced", Status::NotReady)]);
+    found.push(finding(Status::NotReady, "draining"));
+    gather::spare(&mut found);
+    let told: Vec<_> = found.iter().map(|it| it.status).collect();
+    assert_eq!(
+        told,
+        [Status::Degraded, Status::NotReady],
+        "its cluster alone is away"
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod lane_order;
 mod leases;
 mod leaving;
 mod log;
+mod logged;
 mod measured;
 mod ownership;
 mod peer;

@@ -2,7 +2,7 @@
 
 use ackgate_lane::ResumeResult::{self, Kept, Lost, Settled};
 
-use super::*;
+use super::{logged::Log, *};
 
 /// A resumable peer that has records 0 to `count - 1` of one lane.
 async fn working(broker: &Memory, handle: &Handle, count: u64) -> (Peer, u64) {
@@ -128,29 +128,9 @@ async fn what_waits_longer_than_the_grace_is_lost_and_the_token_worth_nothing() 
     assert_eq!(answers(&again), [(0, 3, Lost, 0)]);
 }
 
-/// What is logged, as text.
-#[derive(Clone, Default)]
-struct Log(Arc<parking_lot::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn log_says_that_what_is_out_comes_again_only_where_something_is() {
-    let log = Log::default();
-    let writer = log.clone();
-    let lines = tracing_subscriber::fmt()
-        .with_writer(move || writer.clone())
-        .finish();
-    let _until_the_end = tracing::subscriber::set_default(lines);
+    let (log, _until_the_end) = Log::begin();
     // The deadline is 30 s, and so is the grace.
     for (extended, told) in [(false, false), (true, true)] {
         let broker = Memory::default();
@@ -171,7 +151,7 @@ async fn log_says_that_what_is_out_comes_again_only_where_something_is() {
         tokio::time::sleep(Duration::from_secs(15)).await;
         breaks(&peer).await;
         tokio::time::sleep(Duration::from_secs(35)).await;
-        let text = String::from_utf8_lossy(&log.0.lock()).into_owned();
+        let text = log.text();
         assert!(text.contains("subscriber lost"), "{text}");
         let says = text.contains("what is out is delivered again");
         assert_eq!(says, told, "{text}");

@@ -123,6 +123,14 @@ impl Driver {
             return;
         };
         allowance.tick(polled.ended);
+        if allowance.is_full()
+            && let Some(count) = self.spans.held_back.over()
+        {
+            tell!(info, self, entry;
+                count,
+                "no more records bring a sampled trace than the ratio makes likely"
+            );
+        }
         polled.traces.retain(|trace| {
             let is_free = trace.parent.is_none() || entry.traces.knows(trace.offset);
             if is_free || allowance.take() {

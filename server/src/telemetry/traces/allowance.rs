@@ -62,6 +62,12 @@ impl Allowance {
         self.room = self.room.max((self.room + earned).min(BURST));
     }
 
+    /// Whether all is saved up that can be: nobody has taken more than comes for a while.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.room >= BURST
+    }
+
     /// Takes room for one record, if there is any.
     pub fn take(&mut self) -> bool {
         let is_there = self.room >= 1.0;
@@ -135,8 +141,10 @@ mod tests {
             allowance.came(10_000);
             allowance.tick(at(fetch * 1000));
         }
+        assert!(allowance.is_full());
         // A burst, and what the last fetch earned.
         assert_eq!(take(&mut allowance, 100_000), 1000 + 40);
+        assert!(!allowance.is_full());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::*;
+use super::{super::logged::Log, *};
 
 /// A subscription that is handed many records at once.
 fn wide(order: Order) -> Subscription {
@@ -106,6 +106,32 @@ async fn records_whose_producers_chose_nothing_are_all_traced() {
     let (_, told) = take(&mut peer, 10_000, Some(Verdict::Acked)).await;
     assert_eq!(told.len(), expected.len());
     assert!(told == expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_back_is_told_with_its_end() {
+    let (log, _until_the_end) = Log::begin();
+    let broker = Memory::default();
+    for offset in 0..4000 {
+        broker.append_with(0, offset, &[("traceparent", &header(offset))]);
+    }
+    let ratio = 0.1;
+    let traced = Traced::begin(broker, ratio, wide(Order::None));
+    let mut peer = greedy(&traced).await;
+    // A burst and 0.4 of what comes may be traced; the rest is more than 10 s earn.
+    let (_, told) = take(&mut peer, 4000, Some(Verdict::Acked)).await;
+    let begins = "more records bring a sampled trace than the ratio makes likely";
+    assert!(
+        log.text()
+            .contains(&format!("{begins}: some are not traced"))
+    );
+    assert!(told.len() < 4000, "{}", told.len());
+    let ends = format!("no {begins}");
+    assert!(!log.text().contains(&ends), "{}", log.text());
+    // What honest records earn is saved up again.
+    traced.broker.append(0, 4000..12_000);
+    take(&mut peer, 8000, Some(Verdict::Acked)).await;
+    assert!(log.text().contains(&ends), "{}", log.text());
 }
 
 #[tokio::test(start_paused = true)]

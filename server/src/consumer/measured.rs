@@ -98,8 +98,10 @@ closed! {
 impl Driver {
     /// Answers with the numbers of now.
     pub(super) fn measure(&self, answer: oneshot::Sender<Measured>) {
-        // Whoever asked may have gone.
-        drop(answer.send(self.measured()));
+        // Whoever asked may have gone, or go meanwhile.
+        if !answer.is_closed() {
+            drop(answer.send(self.measured()));
+        }
     }
 
     /// What was counted so far.

@@ -83,8 +83,10 @@ pub struct ShownSubscriber {
 impl Driver {
     /// Answers with the picture of now.
     pub(super) fn show(&self, answer: oneshot::Sender<Shown>) {
-        // Whoever asked may have gone.
-        drop(answer.send(self.shown()));
+        // Whoever asked may have gone, or go meanwhile.
+        if !answer.is_closed() {
+            drop(answer.send(self.shown()));
+        }
     }
 
     /// One lane as it is now.

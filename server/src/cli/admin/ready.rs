@@ -1,6 +1,6 @@
 //! `ackgate ready`: what `/readyz` says, for people and for probes that run a program.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use axum::body::to_bytes;
@@ -12,7 +12,7 @@ use tonic::{
 use tower::ServiceExt as _;
 
 use super::connect::{Place, refused};
-use crate::cli::output;
+use crate::cli::{bounds, output};
 
 /// The page lists a bounded number of reasons.
 const MOST_BYTES: usize = 8 << 20;
@@ -33,6 +33,11 @@ pub struct Args {
     /// Prints the answer as JSON.
     #[arg(long)]
     json: bool,
+
+    /// Time for the whole answer, 100 ms to 1 minute. The gateway takes no more than 10 s.
+    #[arg(long, value_name = "DURATION", default_value = "12s",
+        value_parser = bounds::duration(Duration::from_millis(100), Duration::from_secs(60)))]
+    timeout: Duration,
 }
 
 /// Runs `ackgate ready`.
@@ -40,6 +45,18 @@ pub struct Args {
 /// # Errors
 /// The gateway cannot be reached, or answers with something else.
 pub async fn run(args: Args) -> Result<ExitCode> {
+    let limit = args.timeout;
+    let Ok(code) = tokio::time::timeout(limit, ask(args)).await else {
+        let limit = humantime::format_duration(limit);
+        bail!(
+            "there was no whole answer within {limit}: is it a gateway's admin.address, and does \
+             that gateway make progress?"
+        );
+    };
+    code
+}
+
+async fn ask(args: Args) -> Result<ExitCode> {
     let channel = args.place.channel().await?;
     let path = match args.verbose {
         true => "/readyz?verbose",
@@ -89,6 +106,18 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_says_nothing_is_given_up() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let line = ["ready", "--address", &address, "--timeout", "100ms"];
+        let line = Line::parse_from(line);
+        let error = run(line.args).await.expect_err("nobody answers there");
+        let text = format!("{error:#}");
+        assert!(text.contains("no whole answer within 100ms"), "{text}");
+        assert!(Line::try_parse_from(["ready", "--timeout", "2m"]).is_err());
     }
 
     #[tokio::test]

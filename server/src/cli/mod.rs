@@ -81,9 +81,14 @@ impl Cli {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         // `serve` sets up the log that its configuration asks for.
         if !matches!(self.command, Command::Serve(_)) {
+            // The commands put Kafka's refusals into words of their own.
+            let mut filter = "warn,librdkafka=off,rdkafka=off".to_owned();
+            if matches!(self.command, Command::Demo(_)) {
+                // Its broker is to lose everything, and knows no settings to look at.
+                filter.push_str(",ackgate::readiness=error");
+            }
             logs::init(&Log {
-                // The commands put Kafka's refusals into words of their own.
-                filter: "warn,librdkafka=off,rdkafka=off".to_owned(),
+                filter,
                 json: false,
             })?;
         }

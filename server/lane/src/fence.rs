@@ -100,12 +100,6 @@ impl Fence {
         self.silence(now) >= doubt(self.session)
     }
 
-    /// Whether nothing was heard for a whole session: others may have what was assigned.
-    #[must_use]
-    pub fn is_over(&self, now: Time) -> bool {
-        self.silence(now) >= self.session
-    }
-
     /// When to poll next, if only time passes.
     #[must_use]
     pub fn due(&self) -> Option<Time> {
@@ -146,8 +140,6 @@ mod tests {
         assert_eq!(fence.due(), Some(at(8_000)));
         assert_eq!(fence.poll(at(8_000)), Some(Standing::Doubtful));
         assert_eq!(fence.poll(at(9_999)), None, "told once");
-        assert!(fence.is_silent(at(9_999)) && !fence.is_over(at(9_999)));
-        assert!(fence.is_over(at(10_000)));
         assert_eq!(fence.due(), Some(at(10_000)));
         assert_eq!(fence.poll(at(10_000)), Some(Standing::Fenced));
         assert_eq!(fence.due(), None, "only a sign changes it now");

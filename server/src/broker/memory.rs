@@ -162,6 +162,11 @@ impl Memory {
         });
     }
 
+    /// Says something that concerns no lane.
+    pub(crate) fn say(&self, event: Event) {
+        self.with(|state| state.answers.push(event));
+    }
+
     /// Has the consumer tell something, given the lane of a partition and its seek.
     pub(crate) fn tell(&self, partition: i32, event: impl FnOnce(Generation, u64) -> Event) {
         self.with(|state| {

@@ -21,9 +21,16 @@ impl Driver {
         self.fence.heard(Time(now.0.saturating_sub(age)));
     }
 
+    /// Whether the group's silence means anything: there are lanes, or there were when it
+    /// began. A group that is only being joined is not silent.
+    pub(super) fn minds_fence(&self) -> bool {
+        let is_known = self.fence.standing() != Standing::Sound;
+        self.lanes.len() > 0 || (is_known && self.membership.consumer().is_some())
+    }
+
     /// Stops handing out, takes everything back, or goes on.
     pub(super) fn step_fence(&mut self, now: Time) {
-        if self.lanes.len() == 0 {
+        if !self.minds_fence() {
             return;
         }
         let Some(standing) = self.fence.poll(now) else {

@@ -3,7 +3,7 @@
 
 use std::{sync::mpsc::SyncSender, time::Duration};
 
-use ackgate_lane::{Generation, Time};
+use ackgate_lane::{Fence, Generation, Time};
 use tokio::sync::mpsc;
 
 use super::{
@@ -96,7 +96,7 @@ impl Driver {
             self.subscribers
                 .next_goodbye()
                 .filter(|_| self.stopping.is_none()),
-            self.fence.due().filter(|_| self.lanes.len() > 0),
+            self.fence.due().filter(|_| self.minds_fence()),
             self.subscribers.next_absence(),
             self.leases_moved.then_some(now),
             self.cohort_due(now),
@@ -230,7 +230,8 @@ impl Driver {
         // The next one counts from 0.
         self.client = None;
         let now = self.now();
-        self.fence.end_blind(now);
+        // What it has left says nothing about what it joins next.
+        self.fence = Fence::new(now, self.parts.connect.session());
         self.count_prefetch(0);
         let left = self.lanes.generations();
         self.lanes_gone(&left);

@@ -236,12 +236,11 @@ impl Driver {
         let silence = self.fence.silence(now);
         let (kind, follows) = match self.fence.standing() {
             Standing::Sound => return None,
-            // What it stands for is asked of lanes alone, and they may have gone before.
-            Standing::Doubtful if !self.fence.is_over(now) => (
+            Standing::Doubtful => (
                 ReasonKind::GroupSilent,
                 "nothing new is handed out until it answers",
             ),
-            Standing::Doubtful | Standing::Fenced => (
+            Standing::Fenced => (
                 ReasonKind::GroupFenced,
                 "others may have the lanes, and what was out is void",
             ),

@@ -7,7 +7,7 @@ use super::*;
 use crate::broker::Event;
 
 /// News of lanes until one of `kind`; records are passed over.
-async fn news(peer: &mut Peer, kind: NoticeKind) -> LaneNotice {
+pub(super) async fn news(peer: &mut Peer, kind: NoticeKind) -> LaneNotice {
     loop {
         if let Some(at) = peer.news.iter().position(|news| news.kind == kind) {
             return peer.news.remove(at);
@@ -139,9 +139,9 @@ async fn log_made_anew_voids_what_was_out_and_is_committed_lower_in_a_new_epoch(
     assert!(broker.with(|state| state.commits.iter().all(|(_, at)| *at <= 10)));
 }
 
-fn contact(broker: &Memory, age: u64) {
+pub(super) fn contact(broker: &Memory, age: u64) {
     let age = Duration::from_secs(age);
-    broker.tell(0, |_, _| Event::Contact { age });
+    broker.say(Event::Contact { age });
 }
 
 // L4.

@@ -1,6 +1,9 @@
 //! Lanes that make no progress, and the words for what they wait for. FC-103.
 
-use super::*;
+use super::{
+    log::{contact, news},
+    *,
+};
 
 pub(super) async fn why(handle: &Handle) -> Option<Reason> {
     let shown = handle.show().await.expect("it runs");
@@ -231,11 +234,23 @@ async fn silent_group_that_takes_its_lanes_is_told_until_it_answers() {
         assert!(Instant::now() < end, "{group:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    news(&mut peer, NoticeKind::Fenced).await;
+    // The group answers, and takes its time to give lanes: that is no silence.
+    contact(&broker, 0);
+    news(&mut peer, NoticeKind::Recovered).await;
+    for _ in 0..3 {
+        let shown = handle.show().await.expect("it runs");
+        let group = shown.group.map(|group| group.kind);
+        assert_eq!(group, Some(ReasonKind::NoLanes));
+        assert!(!handle.measure().await.expect("it runs").fenced);
+        tokio::time::sleep(Duration::from_secs(9)).await;
+    }
     broker.with(|state| state.keeps_lanes = false);
     broker.rebalance(true);
     while handle.show().await.expect("it runs").group.is_some() {
-        assert!(Instant::now() < end, "it is told still");
+        assert!(Instant::now() < end + LONG, "it is told still");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(!handle.measure().await.expect("it runs").fenced);
+    broker.append(0, 1..2);
+    peer.records(1).await;
 }

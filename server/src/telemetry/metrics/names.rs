@@ -190,7 +190,7 @@ metrics! {
     VERDICT_TIMES = "ackgate_verdict_duration_seconds", Histogram, Seconds, S,
         "From the hand-over of a record to the transport until its verdict; expired deliveries are not in it";
     ENDED = "ackgate_deliveries_ended_total", Counter, None, REASON,
-        "Records that are no longer out, by why; expired is without a verdict until the deadline";
+        "Records that are no longer out, by why: verdict also for those that a subscriber gives back by closing, expired without a verdict until the deadline";
     DEAD_LETTERS = "ackgate_dead_letters_total", Counter, None,
         &["subscription", "cluster", "cause", "outcome"],
         "Dead letters, by why the record was given up and what became of it or of one try to write it";

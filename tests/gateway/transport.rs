@@ -46,7 +46,7 @@ async fn pings_as_often_as_a_client_likes_never_end_a_connection(stage: Stage) {
         .connect()
         .await
         .unwrap();
-    // Without a call, and beside a stream.
+    // Some 60 pings without a call, more than a server bears that minds them; then beside a stream.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut stream = Stream::open_over(channel.clone(), Stream::hello("orders")).await;
     assert_eq!(stream.within(Duration::from_secs(3)).await.len(), 0);

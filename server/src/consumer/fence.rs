@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ackgate_lane::{Standing, Time};
+use ackgate_lane::{Fence, Standing, Time};
 
 use super::{
     driver::Driver,
@@ -75,6 +75,20 @@ impl Driver {
             }
         };
         self.announce_to_all(kind, &detail);
+    }
+
+    /// The consumer has closed: what it was a member of says nothing about what it joins next.
+    pub(super) fn forget_group(&mut self, now: Time) {
+        let next = Fence::new(now, self.parts.connect.session());
+        let before = std::mem::replace(&mut self.fence, next);
+        if before.standing() != Standing::Sound {
+            let detail = "the group that did not answer is left";
+            tracing::info!(
+                subscription = self.parts.subscription.name,
+                "the group that did not answer is left"
+            );
+            self.announce_to_all(NoticeKind::Recovered, detail);
+        }
     }
 
     /// Tells every subscriber something that concerns all lanes.

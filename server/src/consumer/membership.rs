@@ -3,7 +3,7 @@
 
 use std::{sync::mpsc::SyncSender, time::Duration};
 
-use ackgate_lane::{Fence, Generation, Time};
+use ackgate_lane::{Generation, Time};
 use tokio::sync::mpsc;
 
 use super::{
@@ -230,8 +230,7 @@ impl Driver {
         // The next one counts from 0.
         self.client = None;
         let now = self.now();
-        // What it has left says nothing about what it joins next.
-        self.fence = Fence::new(now, self.parts.connect.session());
+        self.forget_group(now);
         self.count_prefetch(0);
         let left = self.lanes.generations();
         self.lanes_gone(&left);

@@ -2,6 +2,7 @@
 
 use super::{
     log::{contact, news},
+    logged::Log,
     *,
 };
 
@@ -253,4 +254,35 @@ async fn silent_group_that_takes_its_lanes_is_told_until_it_answers() {
     }
     broker.append(0, 1..2);
     peer.records(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_of_a_group_that_is_left_says_nothing_about_the_next() {
+    let (log, _until_the_end) = Log::begin();
+    let broker = Memory::default();
+    broker.append(0, 0..2);
+    broker.with(|state| state.session = Some(Duration::from_secs(10)));
+    let handle = start(&broker, Order::None);
+    let mut peer = Peer::attach(&handle, 1, 1).await;
+    peer.records(1).await;
+    becomes(&handle, Some(ReasonKind::GroupFenced)).await;
+    // Nor does it answer commits.
+    broker.with(|state| state.commits_fail = true);
+    peer.leave(Departure::Closed).await;
+    let end = Instant::now() + LONG * 10;
+    while handle.show().await.expect("it runs").group.is_some() {
+        assert!(Instant::now() < end, "it is told still");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let left = "the group that did not answer is left";
+    assert!(log.text().contains(left), "{}", log.text());
+    assert!(!handle.measure().await.expect("it runs").fenced);
+    broker.with(|state| state.commits_fail = false);
+    let mut next = Peer::attach(&handle, 2, 10).await;
+    assert_eq!(next.records(2).await.len(), 2);
+    let is_of_group = |news: &LaneNotice| {
+        let kinds = [NoticeKind::Held, NoticeKind::Fenced, NoticeKind::Recovered];
+        kinds.contains(&news.kind)
+    };
+    assert!(!next.news.iter().any(is_of_group), "{:?}", next.news);
 }
